@@ -17,6 +17,7 @@ from adapters.protocol import (
     AdapterUnavailable,
     Capabilities,
     Interest,
+    Isolated,
     PublicationRefused,
     Refusal,
 )
@@ -74,6 +75,15 @@ class MemoryAdapter:
         prefetch = options.number("prefetch", PREFETCH, least=1, most=100_000)
         options.finish()
         return cls(prefetch=prefetch)
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        return Isolated(url, settings)
+
+    async def remove(self) -> Collection[str]:
+        return ()
 
     async def start(self, interests: Collection[Interest]) -> None:
         self._interests.replace(interests)

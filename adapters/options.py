@@ -1,10 +1,10 @@
 """The settings of one adapter: those of its URL's query, then those of the configuration."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import overload
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from adapters.protocol import AdapterError
 from filters import Reason
@@ -83,6 +83,24 @@ class Options:
     def _take(self, name: str) -> str | None:
         self._known.append(name)
         return self._values.get(name)
+
+
+def with_own(
+    url: str, settings: Mapping[str, str], own: Mapping[str, str], *, without: Collection[str] = ()
+) -> tuple[str, dict[str, str]]:
+    """Return *url* without a query, and all settings: those of *settings*, of the query, and of
+    *own*, the later ones first; but none whose name begins with one of *without*."""
+    parts = urlsplit(url)
+    merged = {**settings, **dict(parse_qsl(parts.query))}
+    kept = {name: value for name, value in merged.items() if not name.startswith(tuple(without))}
+    return urlunsplit(parts._replace(query="")), {**kept, **own}
+
+
+def at_port(url: str, port: int) -> str:
+    """Return *url* with 127.0.0.1 and *port* in the place of its host."""
+    parts = urlsplit(url)
+    user, at, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{port}"))
 
 
 def _wrong(name: str, expected: str) -> AdapterError:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from filters import Expression, Reason, Refused
 from mediation.model.messages import Notification
@@ -173,6 +173,45 @@ class RefusalMemory(Protocol):
 
     def forget(self, notification: Notification) -> None:
         """Forget what is known against *notification*: an operator says that it is mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """The URL and the settings of an adapter that shares nothing in the system with others, and
+    the host and port that it connects to; None where it connects to none."""
+
+    url: str
+    settings: Mapping[str, str]
+    address: tuple[str, int] | None = None
+
+
+@runtime_checkable
+class Isolating(Protocol):
+    """The power of an adapter's class to be tried in a system that others use, which
+    ``dragoman doctor adapter`` needs."""
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        """Return what makes an adapter for which all that it makes in the system, and all that it
+        publishes to, has *name* in its name.
+
+        Args:
+            name: At most 32 letters, digits and hyphens.
+            through: The port of 127.0.0.1 where a forwarder listens: the system is reached by it.
+
+        Raises:
+            AdapterError: *url* or *settings* do not fit this system.
+        """
+
+    async def remove(self) -> Collection[str]:
+        """Remove from the system all that an adapter with these settings has made there. Called
+        once it is closed. Returns the names of what cannot be removed.
+
+        Raises:
+            AdapterUnavailable: The system cannot be reached, or refused.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Measures what it costs to know who sends.
 
 Question: how much more processor time does an event take that is published with an API key, a
-token, a password, or a digest of WS-Security, than one at a gateway without identities; and how
-long does it take to decide whether a principal may do something, with 10,000 rules? Each way has a
-gateway of its own, in turn, in the same run; a rule grants one topic. And what do tenants cost a
-message where there are none?
+token, a password, or a digest of WS-Security, or signed, or signed and encrypted (RSA, 2048 bits),
+than one at a gateway without identities; how much more where it is delivered signed, or signed and
+encrypted, than plain; and how long does it take to decide whether a principal may do something,
+with 10,000 rules? Each way has a gateway of its own, in turn, in the same run; a rule grants one
+topic. What does the signature of an event cost (ECDSA on P-256), that is passed on, and that its
+topic demands? And what do tenants cost a message where there are none?
 
     .venv/bin/python -m benchmarks.identity [--seconds 5] [--repetitions 3]
 """
@@ -18,6 +20,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,11 +28,12 @@ from statistics import median
 from typing import Any
 
 import uvloop
+from cryptography import x509
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
 from benchmarks.machine import describe, pin, spread
-from benchmarks.rig import TOPIC, Poster, gateway, publish_request
+from benchmarks.rig import TOPIC, Poster, gateway, publish_request, subscribe_request
 from filters import parse_clark
 from gateway.client.signals import end_as_by_interrupt
 from gateway.delivery.destinations.tenant_turns import TenantTurns
@@ -37,9 +41,19 @@ from gateway.security.identities_editing import add_key, add_user, create_identi
 from gateway.security.rights import Policy, Right, Rule, read_topics
 from mediation.model.messages import Notification
 from mediation.model.versions import Version
-from mediation.names import PUBLISHER, WSSE, WSU
+from mediation.names import EVENT_SIGNATURE, PUBLISHER, WSSE, WSU
+from mediation.soap.properties import properties_block
 from mediation.soap.username_tokens import digest_of
 from mediation.tenants import as_its_tenant_knows_it, tenant_of_topic
+from mediation.ws_security import (
+    SigningKey,
+    encrypt_envelope,
+    read_recipient,
+    read_signing_key,
+    sign_envelope,
+)
+from tests.rigs import event_signatures
+from tests.rigs.signers import rsa_pair
 
 PUBLISHERS = 16
 PASSWORD = "open sesame"
@@ -49,6 +63,7 @@ _TYPE = (
     "http://docs.oasis-open.org/wss/2004/01/"
     "oasis-200401-wss-username-token-profile-1.0#PasswordDigest"
 )
+SIGNER = event_signatures.signer()
 Sender = Callable[[int], bytes]
 """Makes the event with a number."""
 
@@ -68,7 +83,7 @@ issuer = "{ISSUER}"
 audience = "dragoman"
 keys = "keys.json"
 [[rights]]
-who = ["user:mole"]
+who = ["user:mole", "cert:CN=mole"]
 may = ["publish"]
 topics = ["{TOPIC}//."]
 """
@@ -77,6 +92,91 @@ topics = ["{TOPIC}//."]
     token = jwt.encode({"alg": "ES256", "kid": "1"}, claims, signing)
     basic = base64.b64encode(f"mole:{PASSWORD}".encode()).decode()
     return {"key": f"Bearer {key}", "token": f"Bearer {token}", "password": f"Basic {basic}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """A signer, the receiver for whom it encrypts, and the files of both."""
+
+    signer: SigningKey
+    recipient: x509.Certificate
+    files: Mapping[str, Path]
+
+    @classmethod
+    def make(cls, folder: Path) -> "Signing":
+        signer, receiver = rsa_pair(folder, "mole"), rsa_pair(folder, "receiver")
+        return cls(
+            read_signing_key(signer[1].read_bytes(), signer[0].read_bytes()),
+            read_recipient(receiver[0].read_bytes()),
+            {
+                "signer": signer[0],
+                "signer's key": signer[1],
+                "receiver": receiver[0],
+                "receiver's key": receiver[1],
+            },
+        )
+
+    @property
+    def incoming(self) -> Mapping[str, str]:
+        """The settings of a gateway that verifies and decrypts."""
+        return {
+            "DRAGOMAN_WS_SECURITY__SIGNERS": str(self.files["signer"]),
+            "DRAGOMAN_WS_SECURITY__KEY": str(self.files["receiver's key"]),
+        }
+
+    def outgoing(self, *, encrypts: bool) -> Mapping[str, str]:
+        """The settings of a gateway that signs what it sends to this machine."""
+        credential = {
+            "kind": "x509",
+            "certificate": str(self.files["signer"]),
+            "secret_file": str(self.files["signer's key"]),
+        }
+        if encrypts:
+            credential["encrypt_for"] = str(self.files["receiver"])
+        row = {"address": "127.0.0.1", "credential": credential}
+        return {"DRAGOMAN_CONSUMERS": json.dumps([row])}
+
+    def signed(self, number: int) -> bytes:
+        """A signed event."""
+        event = publish_request(Version.WSN_1_3, number)
+        return sign_envelope(event, self.signer, unique="u", now=datetime.now(UTC))
+
+    def encrypted(self, number: int) -> bytes:
+        """A signed event that is encrypted then."""
+        return encrypt_envelope(self.signed(number), self.recipient, unique="u")
+
+
+def with_signature(number: int) -> bytes:
+    """An event with its publisher's own signature."""
+    event = publish_request(Version.WSN_1_3, number)
+    payload = event.partition(b"<n:Message>")[2].partition(b"</n:Message>")[0]
+    signature = SIGNER.sign(
+        payload, id=f"urn:{os.urandom(16).hex()}", topic=parse_clark(TOPIC), time=datetime.now(UTC)
+    )
+    block = properties_block({EVENT_SIGNATURE: signature})
+    return event.replace(b"<s:Header>", b"<s:Header>" + block, 1)
+
+
+def demanding(folder: Path) -> Mapping[str, str]:
+    """The settings of a gateway that demands signed events."""
+    signers = folder / "signers.pem"
+    signers.write_bytes(event_signatures.pem())
+    row = {"topics": [TOPIC], "signers": str(signers)}
+    return {"DRAGOMAN_SIGNED_TOPICS": json.dumps([row])}
+
+
+def signatures(events: int) -> tuple[float, float]:
+    """Microseconds of making the signature of an event, and of checking it."""
+    payload, topic, now = b"<a>%s</a>" % (b"x" * 1000), parse_clark(TOPIC), datetime.now(UTC)
+    started = time.perf_counter()
+    for _ in range(events):
+        signature = SIGNER.sign(payload, id="urn:1", topic=topic, time=now)
+    made = time.perf_counter() - started
+    verifier = event_signatures.verifier()
+    started = time.perf_counter()
+    for _ in range(events):
+        verifier.verify(signature, payload, now=now)
+    return made / events * 1e6, (time.perf_counter() - started) / events * 1e6
 
 
 def digested(number: int) -> bytes:
@@ -126,6 +226,57 @@ async def microseconds(
         before = running.cpu()
         accepted = await publish(port, authorization, make, seconds)
         return (running.cpu() - before) / accepted * 1e6
+
+
+class Consumer(asyncio.Protocol):
+    """Accepts what comes, and counts it until there were so many as are *wanted*."""
+
+    received = wanted = 0
+    complete = asyncio.Event()
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while True:
+            head, found, rest = self._buffer.partition(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or b"0")
+            if not found or len(rest) < length:
+                return
+            self._buffer = rest[length:]
+            Consumer.received += 1
+            if Consumer.received == Consumer.wanted:
+                Consumer.complete.set()
+            answer = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+            self._transport.write(answer)  # type: ignore[attr-defined]  # it is a stream's
+
+
+async def microseconds_out(environment: Mapping[str, str], seconds: float) -> float:
+    """The gateway's processor time for an event that one consumer gets."""
+    server = await asyncio.get_running_loop().create_server(Consumer, "127.0.0.1", 0)
+    consumer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    plain: Sender = partial(publish_request, Version.WSN_1_3)
+    with gateway(environment=environment) as running:
+        port = int(running.url.rpartition(":")[2])
+        poster = await Poster.connect("127.0.0.1", port, "/soap")
+        status, body = await poster.post(subscribe_request(Version.WSN_1_3, consumer))
+        if status != 200:
+            raise SystemExit(f"Subscribe was refused: {status} {body[:300]!r}")
+        Consumer.received = Consumer.wanted = 0
+        Consumer.complete.clear()
+        before = running.cpu()
+        accepted = await publish(port, "", plain, seconds)
+        Consumer.wanted = accepted
+        if Consumer.received < accepted:
+            async with asyncio.timeout(120):
+                await Consumer.complete.wait()
+        taken = running.cpu() - before
+    server.close()
+    return taken / accepted * 1e6
 
 
 def decisions(rules: int, topics: int) -> tuple[float, float]:
@@ -187,13 +338,29 @@ async def main() -> None:
             **{name: (known, value, plain) for name, value in said.items()},
             "digest": (known, "", digested),
         }
-        found: dict[str, list[float]] = {name: [] for name in ways}
+        ways["signed event"] = ({}, "", with_signature)
+        ways["and demanded"] = (demanding(Path(folder)), "", with_signature)
+        signing = Signing.make(Path(folder))
+        known = {**known, **signing.incoming}
+        ways["signature"] = (known, "", signing.signed)
+        ways["and encryption"] = (known, "", signing.encrypted)
+        out: dict[str, Mapping[str, str]] = {
+            "out: plain": {},
+            "out: signature": signing.outgoing(encrypts=False),
+            "and encryption, out": signing.outgoing(encrypts=True),
+        }
+        found: dict[str, list[float]] = {name: [] for name in (*ways, *out)}
         for _ in range(options.repetitions):
             for name, way in ways.items():
                 found[name].append(await microseconds(*way, options.seconds))
+            for name, environment in out.items():
+                found[name].append(await microseconds_out(environment, options.seconds))
     base: Any = median(found["nobody is known"])
     for name, values in found.items():
-        print(f"{name:<16} {spread(values)} us an event   ratio {median(values) / base:.2f}")
+        least = median(found["out: plain"]) if name in out else base
+        print(f"{name:<20} {spread(values)} us an event   ratio {median(values) / least:.2f}")
+    made, checked = signatures(2000)
+    print(f"of an event:     {made:.0f} us to sign, {checked:.0f} us to verify")
     again, first = decisions(10_000, 4000)
     print(f"10,000 rules: {again:.2f} us a decision, {first:.2f} us the first of a topic")
     extra = tenants(1_000_000)

@@ -55,6 +55,9 @@ class Event:
         properties: What its publisher says of it besides, by name.
         subscription: The address of the manager of the subscription that it came for, where the
             message says it.
+        signed_by: Whose signature it has, by the name in the signer's certificate, where the client
+            was given `signers` that it checks against; None: it is not signed, or not validly.
+        signature_error: Why its signature does not count; None: it does, or was not checked.
     """
 
     payload: bytes
@@ -63,6 +66,14 @@ class Event:
     id: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription: str | None = None
+    signed_by: str | None = None
+    signature_error: str | None = None
+
+    @property
+    def signature(self) -> str | None:
+        """The signature of its publisher, as it came: `dragoman.signing.TrustedSigners.verify`
+        checks it. None: it has none."""
+        return self.properties.get("eventsignature")
 
     @property
     def element(self) -> "etree._Element":

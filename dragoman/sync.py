@@ -44,6 +44,7 @@ __all__ = [
     "Client",
     "CloudEventsClient",
     "Consumer",
+    "DsubClient",
     "Event",
     "GatewayError",
     "GridEventsClient",
@@ -230,6 +231,13 @@ class WsnClient(Client):
                 url, version=version, soap=soap, addressing=addressing, **calling
             )
         )
+
+
+class DsubClient(Client):
+    """As `dragoman.client.DsubClient`."""
+
+    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
+        super().__init__(asynchronous.DsubClient(url, **calling))
 
 
 class WsManagementClient(Client):

@@ -1,10 +1,10 @@
 """Topics, topic expressions, XPath content filters, and the set that matches one event against
 all filters. Knows nothing of SOAP, brokers or the gateway.
 
-The doors for other packages: the names here, and of the rooms `archive`, `archive_ranges`,
-`charsets`, `compiling`, `dialects`, `documents`, `explaining`, `extras`, `queries`, `spark`,
-`topics`, `workloads` and `xpath` what their ``__init__``, or the module itself, has. All other
-modules are insides (a contract in pyproject.toml keeps them so).
+The doors for other packages: the names here, and of the rooms `archive`, `archive_positions`,
+`archive_ranges`, `charsets`, `compiling`, `dialects`, `documents`, `explaining`, `extras`,
+`queries`, `spark`, `topics`, `workloads` and `xpath` what their ``__init__``, or the module itself,
+has. All other modules are insides (a contract in pyproject.toml keeps them so).
 """
 
 from filters.charsets import in_utf_8

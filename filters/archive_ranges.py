@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from filters.archive import JSON_LINES, PARQUET, DamagedFile, Row, directory, read
+from filters.archive_positions import Position
 from filters.topics.topics import Step, Topic
 
 SLICE_ROWS, SLICE_OCTETS = 5_000, 8 * 2**20
@@ -23,33 +24,6 @@ SPANS = 20_000
 """Files whose first and last times are remembered; they never change."""
 NAMED = 20
 """Damaged files that are named."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """A place in an archive: behind all rows of an earlier *time*, and behind those of this time
-    whose ids are not greater than *id*. Written ``2026-11-21T12:30:00.000000Z``, or with a slash
-    and the id behind it."""
-
-    time: datetime
-    id: str = ""
-
-    def __str__(self) -> str:
-        time = self.time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
-        return f"{time}Z/{self.id}" if self.id else f"{time}Z"
-
-
-def parse_position(text: str) -> Position:
-    """Return the position that *text* says: a time with its zone, or what `str` made of one.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    time, _, id_ = text.partition("/")
-    moment = datetime.fromisoformat(time)
-    if moment.tzinfo is None:
-        raise ValueError(f"{time!r} does not say its time zone: end it with Z")
-    return Position(moment.astimezone(UTC), id_)
 
 
 @dataclass(frozen=True, slots=True)

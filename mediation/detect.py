@@ -6,7 +6,7 @@ A child in a known specification's namespace that is not an operation of it is a
 responses are never events; anything else is an event.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from lxml import etree
@@ -78,7 +78,7 @@ from mediation.soap.envelopes import (
 from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
-from mediation.soap.properties import properties_in
+from mediation.soap.properties import properties_in, take_numbered
 from mediation.soap.recurring import EventMoulds, Moulds
 from mediation.specifications import SPECIFICATIONS
 
@@ -356,6 +356,9 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
     if not isinstance(request, Publish):
         return request
     kept, expires = take_expiry(_kept_headers(envelope, layout))
+    kept, numbered_properties = take_numbered(kept)
+    if numbered_properties:
+        request = _numbered_properties(request, numbered_properties)
     if kept or expires is not None:
         said = properties_in(kept)
         request = _each(
@@ -371,6 +374,19 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
         if event.headers and event.headers is not kept:
             _check_headers(event.headers)
     return request
+
+
+def _numbered_properties(request: Publish, properties: Mapping[int, Mapping[str, str]]) -> Publish:
+    """*request* with the properties of each of its events, by number."""
+    events = tuple(
+        [
+            replace(event, properties={**event.properties, **properties[number]})
+            if number in properties
+            else event
+            for number, event in enumerate(request.notifications, 1)
+        ]
+    )
+    return replace(request, notifications=events)
 
 
 def _each(request: Publish, made_of: Callable[[Notification], Notification]) -> Publish:

@@ -186,6 +186,8 @@ DSIG_MORE = "http://www.w3.org/2001/04/xmldsig-more#"
 EXCLUSIVE_C14N = "http://www.w3.org/2001/10/xml-exc-c14n#"
 XENC = "http://www.w3.org/2001/04/xmlenc#"
 XENC_ELEMENT = XENC + "Element"
+XENC_CONTENT = XENC + "Content"
+XENC_RSA_OAEP_MGF1P = XENC + "rsa-oaep-mgf1p"
 XENC_SHA256 = XENC + "sha256"
 XENC_1_1 = "http://www.w3.org/2009/xmlenc11#"
 XENC_AES256_GCM = XENC_1_1 + "aes256-gcm"
@@ -208,6 +210,11 @@ never told to consumers."""
 BROKER_USER = PUBLISHER + "broker:"
 """In front of the name of a broker's user, who published a native message: the broker has said so.
 """
+DRAGOMAN_AGREEMENT = "urn:dragoman:agreement:1"
+"""The question whether a consumer agrees to get notifications."""
+EVENT_SIGNATURE = "eventsignature"
+"""The property of an event with its publisher's signature, at brokers and in the header block of
+properties; the extension attribute of a CloudEvent."""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
 """The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
 subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a

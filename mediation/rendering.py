@@ -41,6 +41,7 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 from mediation.soap.expiry import expiry_block
+from mediation.soap.properties import signature_block
 from mediation.specifications import SPECIFICATIONS
 
 _DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
@@ -235,6 +236,8 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     headers = notification.headers
     if notification.expires is not None:
         headers = (*headers, expiry_block(notification.expires))
+    if names.EVENT_SIGNATURE in notification.properties:
+        headers = (*headers, signature_block(notification))
     if wrapping.names_producer:
         named = notification.producer
         if not wrapping.names_gateway:

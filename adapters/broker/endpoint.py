@@ -1,6 +1,6 @@
 """The address of a broker and the credentials of the gateway:
-``amqps://user:password@host:5671/vhost``, and the settings ``ca``, ``certificate`` and ``key`` of
-TLS."""
+``amqps://user:password@host:5671/vhost``, and the settings ``ca``, ``certificate``, ``key`` and
+``server-name`` of TLS."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ class Endpoint:
     """A broker's URL, read. ``tls``: None if the scheme is not that of TLS.
 
     ``vhost`` is the path without its first slash; a single slash if there is no path.
+    ``certified`` is the name that the certificate of its TLS must have.
     """
 
     scheme: str
@@ -26,6 +27,7 @@ class Endpoint:
     user: str | None
     password: str | None = field(repr=False)
     vhost: str
+    certified: str
 
     @property
     def source(self) -> str:
@@ -56,8 +58,9 @@ def read_endpoint(
     if scheme not in ports or not parts.hostname or port == 0:
         raise _wrong(plain[0], f"the URL must be {form}")
     files = [options.text(name) for name in ("ca", "certificate", "key")]
-    if scheme == plain[0] and any(files):
-        text = f"the settings ca, certificate and key need a URL of {secure[0]}://"
+    certified = options.text("server-name")
+    if scheme == plain[0] and any((*files, certified)):
+        text = f"the settings ca, certificate, key and server-name need a URL of {secure[0]}://"
         raise _wrong(plain[0], text)
     return Endpoint(
         scheme=scheme,
@@ -67,6 +70,7 @@ def read_endpoint(
         user=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
         vhost=unquote(parts.path.removeprefix("/")) or "/",
+        certified=certified or parts.hostname,
     )
 
 

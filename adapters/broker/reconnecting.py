@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from copy import copy
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from adapters.broker.connection_state import ConnectionState
@@ -43,7 +42,9 @@ class Lost(Exception):
     def anew(self) -> Self:
         """The same for one more caller to raise: a shared exception gathers the frames of all who
         raise it, and keeps them alive."""
-        return copy(self)
+        fresh = type(self).__new__(type(self), *self.args)  # `copy` would make a text of the text.
+        vars(fresh).update(vars(self))
+        return fresh
 
 
 LostT = TypeVar("LostT", bound=Lost)

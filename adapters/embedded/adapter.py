@@ -36,7 +36,13 @@ from adapters.embedded.writer import (
 )
 from adapters.interests import Interests
 from adapters.options import Options
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
+from adapters.protocol import (
+    AdapterState,
+    AdapterUnavailable,
+    Capabilities,
+    Interest,
+    Isolated,
+)
 from mediation.model.messages import Notification
 
 PREFETCH = 32
@@ -139,6 +145,16 @@ class EmbeddedAdapter:
         """The number of transactions that the journal has committed: under load, fewer than
         messages."""
         return self._journal.commits
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        """As `Isolating.isolate`: all that it makes is in its folder."""
+        return Isolated(url, settings)
+
+    async def remove(self) -> Collection[str]:
+        return ()
 
     async def start(self, interests: Collection[Interest]) -> None:
         self._interests.replace(interests)

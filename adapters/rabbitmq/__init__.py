@@ -9,8 +9,9 @@ from adapters.broker.adapter import BrokerAdapter
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
 from adapters.broker.prefetch import fault_of
-from adapters.broker.reconnecting import Lost, Reconnector
-from adapters.protocol import AdapterState, Capabilities, Interest
+from adapters.broker.reconnecting import POLITE, Lost, Reconnector
+from adapters.options import at_port, with_own
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest, Isolated
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
 from adapters.rabbitmq.consuming import Consuming
@@ -22,6 +23,7 @@ from adapters.rabbitmq.topology import (
     Names,
     declare_exchanges,
     foreign_exchanges,
+    remove,
 )
 from mediation.model.messages import Notification
 
@@ -71,6 +73,32 @@ class RabbitMQAdapter(BrokerAdapter[Message]):
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
         return cls(read_setup(url, settings))
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        """As `Isolating.isolate`."""
+        own = {"name": name, "exchange": name, "root": name}
+        url, settings = with_own(url, settings, own, without=("destinations", "prefix."))
+        parameters = read_setup(url, settings).parameters
+        if through is not None:
+            url = at_port(url, through)
+            if url.startswith("amqps"):
+                settings.setdefault("server-name", parameters.host)
+        return Isolated(url, settings, (parameters.host, parameters.port))
+
+    async def remove(self) -> Collection[str]:
+        """As `Isolating.remove`."""
+        try:
+            connection = await self._connect()
+            try:
+                await remove(connection, Names(self._setup.exchange, self._setup.name))
+            finally:
+                await connection.close(POLITE)
+        except Lost as exc:
+            raise AdapterUnavailable(str(exc)) from exc
+        return ()
 
     async def start(self, interests: Collection[Interest]) -> None:
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # We log what matters.

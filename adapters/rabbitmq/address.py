@@ -62,7 +62,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         port=broker.port,
         virtual_host=broker.vhost,
         credentials=pika.PlainCredentials(broker.user or "guest", broker.password or "guest"),
-        ssl_options=None if broker.tls is None else pika.SSLOptions(broker.tls, broker.host),
+        ssl_options=None if broker.tls is None else pika.SSLOptions(broker.tls, broker.certified),
         heartbeat=options.number("heartbeat", HEARTBEAT, least=2, most=3600),
         frame_max=FRAME,
         connection_attempts=1,

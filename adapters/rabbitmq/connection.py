@@ -18,6 +18,7 @@ from pika.exceptions import (
     AMQPError,
     ChannelClosedByBroker,
     ConnectionClosedByBroker,
+    ConnectionOpenAborted,
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
     StreamLostError,
@@ -325,6 +326,8 @@ def _lost(reason: BaseException) -> Lost:
         return Lost("the broker refused the user's name or password")
     if isinstance(reason, ProbableAccessDeniedError):
         return Lost("the broker refused the user access to the virtual host")
+    if isinstance(reason, ConnectionOpenAborted):
+        return Lost("no answer in time")
     if isinstance(reason, ssl.SSLError):
         return Lost(f"TLS: {reason}")
     by_peer = isinstance(reason, StreamLostError | ConnectionError)

@@ -334,6 +334,21 @@ async def exists(connection: Connection, exchange: str) -> bool:
     return True
 
 
+async def remove(connection: Connection, names: Names) -> None:
+    """Delete all queues and exchanges with *names*; those that are missing are no error.
+
+    Raises:
+        Lost: The broker refused, or is gone.
+    """
+    channel = await connection.channel()
+    for queue in names.queues:
+        await channel.ask(channel.raw.queue_delete, queue=queue)
+    interests = [names.interests(slot) for slot in (*SLOTS, SHARED)]
+    for exchange in (*interests, names.partitions, names.exchange):
+        await channel.ask(channel.raw.exchange_delete, exchange=exchange)
+    await channel.close()
+
+
 def _after(slot: str) -> str:
     return SLOTS[(SLOTS.index(slot) + 1) % len(SLOTS)]
 

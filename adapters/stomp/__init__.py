@@ -12,12 +12,15 @@ from adapters.broker.adapter import BrokerAdapter
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
 from adapters.broker.prefetch import Arrival, fault_of
-from adapters.broker.reconnecting import Lost, Reconnector, because_of_name
+from adapters.broker.reconnecting import POLITE, Lost, Reconnector, because_of_name
+from adapters.options import at_port, with_own
 from adapters.protocol import (
     AdapterState,
+    AdapterUnavailable,
     Capabilities,
     Delivery,
     Interest,
+    Isolated,
 )
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
@@ -25,6 +28,7 @@ from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
 from adapters.stomp.partitions import PartitionConsumers
 from adapters.stomp.publishing import Message, Publishing
+from adapters.stomp.removing import remove
 from adapters.stomp.systems import System, reads_java
 from mediation.model.messages import Notification
 
@@ -82,6 +86,31 @@ class StompAdapter(BrokerAdapter[Message]):
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
         return cls(read_setup(url, settings), data)
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        """As `Isolating.isolate`."""
+        own = {"name": name, "root": name}
+        url, settings = with_own(url, settings, own, without=("destinations", "prefix."))
+        address = read_setup(url, settings).address
+        if through is not None:
+            url = at_port(url, through)
+            if address.tls is not None:
+                settings.setdefault("server-name", address.host)
+        return Isolated(url, settings, (address.host, address.port))
+
+    async def remove(self) -> Collection[str]:
+        """As `Isolating.remove`. STOMP cannot delete a queue of ActiveMQ: it is emptied."""
+        try:
+            connection = await Connection.open(self._setup.address)
+            try:
+                return await remove(connection, self._setup)
+            finally:
+                await connection.close(POLITE)
+        except Lost as exc:
+            raise AdapterUnavailable(str(exc)) from exc
 
     @property
     def state(self) -> AdapterState:

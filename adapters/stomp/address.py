@@ -88,6 +88,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
             host=broker.host,
             port=broker.port,
             tls=broker.tls,
+            certified=broker.certified,
             user=broker.user,
             password=broker.password,
             vhost=broker.vhost,

@@ -37,7 +37,8 @@ ENDED = "the broker ended the connection"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The broker's host and port, and our credentials. ``heartbeat`` is in seconds."""
+    """The broker's host and port, and our credentials. ``heartbeat`` is in seconds;
+    ``certified`` is the name that its certificate must have, "" where that is the host's."""
 
     host: str
     port: int
@@ -46,6 +47,7 @@ class Address:
     password: str | None = field(default=None, repr=False)
     vhost: str = "/"
     heartbeat: float = 20.0
+    certified: str = ""
 
 
 class Refused(Lost):
@@ -117,7 +119,11 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(OPENING):
                 await loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=address.tls
+                    lambda: connection,
+                    address.host,
+                    address.port,
+                    ssl=address.tls,
+                    server_hostname=(address.certified or None) if address.tls else None,
                 )
                 connection._connect(address, client_id)
                 await connection._connected
@@ -260,6 +266,7 @@ class Connection(asyncio.Protocol):
                     self._end_for(Refused(text, kind))
                 elif not asked.done():
                     asked.set_exception(Declined(text, kind))
+                    asked.exception()  # As in `_end`.
             case "CONNECTED" if not self._connected.done():
                 self.server = headers.get("server", "")
                 self._start_heart(headers.get("heart-beat", "0,0"))

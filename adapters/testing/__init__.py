@@ -29,8 +29,8 @@ pytest.register_assert_rewrite(
     "adapters.testing.trials",
 )
 
+from adapters.drills.inbox import Inbox  # noqa: E402
 from adapters.testing.contract import AdapterContract  # noqa: E402
 from adapters.testing.dialects import DialectContract  # noqa: E402
-from adapters.testing.inbox import Inbox  # noqa: E402
 
 __all__ = ["AdapterContract", "DialectContract", "Inbox"]

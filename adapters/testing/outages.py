@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from adapters.drills.inbox import Inbox
 from adapters.protocol import (
     AdapterUnavailable,
 )
-from adapters.testing.inbox import Inbox
 from adapters.testing.trials import AdapterTrials
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from adapters.drills.inbox import Inbox
 from adapters.protocol import (
     Adapter,
     AdapterState,
     AdapterUnavailable,
     Interest,
 )
-from adapters.testing.inbox import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation.model.messages import Notification

@@ -19,6 +19,7 @@ from dragoman.client.base import Client
 from dragoman.client.consumer import Consumer
 from dragoman.client.dialects import (
     CloudEventsClient,
+    DsubClient,
     GridEventsClient,
     OnvifClient,
     WseClient,
@@ -37,6 +38,7 @@ __all__ = [
     "Client",
     "CloudEventsClient",
     "Consumer",
+    "DsubClient",
     "Event",
     "GatewayError",
     "GridEventsClient",

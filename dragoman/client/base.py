@@ -4,7 +4,8 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
 
 from dragoman.client.listening import Listening
@@ -14,6 +15,7 @@ from dragoman.events import Event, to_xml
 if TYPE_CHECKING:
     from lxml import etree
 
+    from dragoman.signing import Signer, TrustedSigners
     from gateway.client.errors import UnsupportedOperation
     from gateway.client.events import AnyClient
     from gateway.client.pulling import PulledMailbox
@@ -33,6 +35,7 @@ class Calling(TypedDict, total=False):
     tls: ssl.SSLContext | None
     proxy: str | None
     timeout: float
+    signers: "TrustedSigners | None"
 
 
 class Client:
@@ -48,6 +51,7 @@ class Client:
         tls: For ``https``; what the system trusts, when None.
         proxy: The HTTP proxy to go through, ``http://[user:password@]host:port``.
         timeout: Seconds for one exchange.
+        signers: Whose signatures of events are believed: `Event.signed_by` says whose it is.
 
     Raises:
         GatewayError: From here and from all methods: it was refused, or there was no answer. The
@@ -59,6 +63,7 @@ class Client:
     def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
         self._url = url
         self._calling = sending(calling)
+        self._signers = calling.get("signers")
         self._client = self._speaking()
         self._listenings: set[Listening] = set()
         self._mailboxes: dict[str, PulledMailbox] = {}
@@ -91,6 +96,7 @@ class Client:
         producer: str | None = None,
         properties: Mapping[str, str] | None = None,
         action: str | None = None,
+        sign: "Signer | None" = None,
     ) -> str:
         """Publish one event; on return a broker has it safely, or a consumer has taken it. Its id.
 
@@ -102,6 +108,7 @@ class Client:
             producer: The URL that the event is said to come from.
             properties: What filters over properties see, by name.
             action: The URI of its kind; by default made from the element's name.
+            sign: Who signs it (`dragoman.signing`); name the topic here then, not in a URL.
 
         Raises:
             ValueError: *event* is not one well-formed element.
@@ -109,8 +116,9 @@ class Client:
         """
         payload: Any = event if is_xml(event) else to_xml(event)
         return await self._client.publish(
-            payload, topic=topic, to=to, producer=producer, properties=properties, action=action
-        )
+            payload, topic=topic, to=to, producer=producer, properties=properties, action=action,
+            sign=sign,
+        )  # fmt: skip
 
     async def subscribe(
         self,
@@ -199,7 +207,8 @@ class Client:
         mailbox = self._mailboxes.get(subscription.pull_point)
         if mailbox is not None:
             taken = await mailbox.receive(most, wait.total_seconds())
-            return [event_of(one) for message in taken for one in message.notifications]
+            received = [one for message in taken for one in message.notifications]
+            return [event_of(one, self._signers) for one in received]
         return await self._pull(subscription, most, wait)
 
     def listen(
@@ -290,6 +299,7 @@ def _wanted(
 def sending(calling: Calling) -> dict[str, Any]:
     """How requests are sent, in the words of `gateway.client`."""
     given: dict[str, Any] = {**calling}
+    given.pop("signers", None)
     match calling.get("credentials"):
         case str() as token:
             from gateway.client.credentials import Credentials as Sent
@@ -302,20 +312,22 @@ def sending(calling: Calling) -> dict[str, Any]:
     return given
 
 
-async def polled(take: Any, wait: timedelta) -> list[Event]:
+async def polled(
+    take: Any, wait: timedelta, signers: "TrustedSigners | None" = None
+) -> list[Event]:
     """Call *take* until it has notifications, or the time to *wait* is over."""
     until = asyncio.get_running_loop().time() + wait.total_seconds()
     while True:
         taken = await take()
         if taken or asyncio.get_running_loop().time() >= until:
-            return [event_of(one) for one in taken]
+            return [event_of(one, signers) for one in taken]
         await asyncio.sleep(_POLLED)
 
 
-def event_of(received: "Received") -> Event:
-    """The event that was received."""
+def event_of(received: "Received", signers: "TrustedSigners | None" = None) -> Event:
+    """The event that was received, and who signed it, where *signers* are to be told."""
     topic = None if received.topic is None else str(received.topic)
-    return Event(
+    event = Event(
         received.payload,
         topic,
         received.action,
@@ -323,6 +335,17 @@ def event_of(received: "Received") -> Event:
         received.properties,
         received.subscription,
     )
+    if signers is None:
+        return event
+    from dragoman.signing import SignatureInvalid
+
+    try:
+        found = signers.verify_content(
+            event.signature, event.payload, received.topic, now=datetime.now(UTC)
+        )
+    except SignatureInvalid as error:
+        return replace(event, signature_error=error.text)
+    return event if found is None else replace(event, signed_by=found.name)
 
 
 def is_xml(event: object) -> bool:

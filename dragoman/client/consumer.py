@@ -30,7 +30,7 @@ class Consumer:
         port: 0 chooses one.
         shown: The host in its address, where senders reach it under another one.
         mailbox: The URL of the broker to have a mailbox at, instead of a server.
-        calling: For that broker, as `Client` takes it.
+        calling: For that broker, as `Client` takes it; `signers` without one, too.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Consumer:
     ) -> None:
         self._host, self._port, self._shown = host, port, shown
         self._mailbox, self._calling = mailbox, calling
+        self._signers = calling.get("signers")
         self._source: Server | PulledMailbox | None = None
         self._messages: AsyncIterator[object] | None = None
         self._ready: deque[Event] = deque()
@@ -92,7 +93,7 @@ class Consumer:
             assert isinstance(message, ReceivedMessage)
             if message.ended is not None:
                 self.ended.append(message.ended.reason or message.ended.status)
-            self._ready.extend(map(event_of, message.notifications))
+            self._ready.extend(event_of(one, self._signers) for one in message.notifications)
         return self._ready.popleft()
 
     def __aiter__(self) -> Self:

@@ -109,7 +109,23 @@ class WsnClient(_SoapClient):
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         take = partial(self._in_soap.pull, subscription.pull_point, most=most)
-        return await polled(take, wait)
+        return await polled(take, wait, self._signers)
+
+
+class DsubClient(WsnClient):
+    """Speaks IHE's Document Metadata Subscription, WS-Notification 1.3 with queries as filters;
+    arguments as `Client`. Topics are forms of a notification,
+    ``{urn:ihe:iti:dsub:2009}FullDocumentEntry`` for one. A selector is the parameters of a query
+    with their values, ``{"$XDSDocumentEntryPatientId": "P1^^^&1.2.3&ISO"}``: a value is one alone,
+    or several, ``('history^^classes','summary^^classes')``. Or it is the text of an AdhocQuery."""
+
+    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
+        super().__init__(url, **calling)
+
+    def _made(self, spec: "Spec") -> "SoapClient":
+        from gateway.client.document_metadata import DocumentClient
+
+        return DocumentClient(self._url, spec, **self._calling)
 
 
 class WsManagementClient(_SoapClient):
@@ -153,10 +169,13 @@ class WsManagementClient(_SoapClient):
         subscription.granted, taken = await self._managing.pull_next(
             subscription.granted, most=most, wait=wait
         )
-        return [
-            Event(one.payload, None if one.topic is None else str(one.topic), one.action, one.id)
+        from mediation.client import Received
+
+        received = (
+            Received(one.topic, one.payload, one.action, one.id, properties=one.properties)
             for one in taken
-        ]
+        )
+        return [event_of(one, self._signers) for one in received]
 
 
 class WsMessengerClient(Client):
@@ -175,7 +194,8 @@ class WsMessengerClient(Client):
         return await self._subscribe_kept_at(await self._messenger.create_box(), wanted)
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
-        return await polled(partial(self._messenger.take, subscription.pull_point), wait)
+        take = partial(self._messenger.take, subscription.pull_point)
+        return await polled(take, wait, self._signers)
 
     async def _remove(self, pull_point: str) -> None:
         await self._messenger.destroy_box(pull_point)
@@ -201,7 +221,7 @@ class OnvifClient(_SoapClient):
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         address = subscription.pull_point
         taken = await self._in_soap.pull(address, most=most, wait=wait)
-        return [event_of(one) for one in taken]
+        return [event_of(one, self._signers) for one in taken]
 
 
 class CloudEventsClient(Client):

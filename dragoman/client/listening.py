@@ -161,4 +161,4 @@ class Listening:
                 f"the subscription was ended: {message.ended.reason or message.ended.status}"
             )
         for received in message.notifications:
-            await self._events.put(event_of(received))
+            await self._events.put(event_of(received, self._client._signers))

@@ -24,8 +24,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filters.charsets import in_utf_8
 from filters.compiling.compiled import compile
@@ -42,7 +43,7 @@ from filters.spark.definitions import (
     Definitions,
     Portable,
     collect_definitions,
-    filter_set,
+    numbered_filters,
     read_definitions,
 )
 from filters.topics.topics import DEFAULT_TOPIC, parse_clark
@@ -51,6 +52,14 @@ from filters.xpath.parser import parse_text
 
 COMPILED = 256
 """Single expressions that one worker process keeps compiled."""
+TOPICS = 4096
+"""Topics that one keeps, read."""
+PACKED = 1024
+"""Numbers of filters that are packed together."""
+COLUMNS = ("payload", "topic", "action", "properties")
+"""What `matches` takes, in the order of its SQL."""
+
+Key = TypeVar("Key")
 
 Wanted = Definitions | str | Path | Iterable[Mapping[str, Any] | Definition]
 """Filters as `matches` takes them: what `read_definitions` made; the path of a file of JSON lines,
@@ -83,7 +92,7 @@ def matches(
         DefinitionError: A filter is not valid; the text names it.
     """
     portable = Portable(as_definitions(definitions, engine=engine))
-    given = {"payload": payload, "topic": topic, "action": action, "properties": properties}
+    given = dict(zip(COLUMNS, (payload, topic, action, properties), strict=True))
     columns = {name: column for name, column in given.items() if column is not None}
     match = partial(_match_batch, portable, tuple(columns))
     return arrow_function(match, "array<string>")(*columns.values())
@@ -210,41 +219,67 @@ def _checked(expression: str, scope: Namespaces) -> None:
 
 
 def _match_batch(portable: Portable, names: Sequence[str], *columns: Any) -> Any:
+    numbered = numbered_filters(portable.digest, portable.load)
+    given = dict(zip(names, columns, strict=True))
+    # One that is not given has no value in any row; payloads say how many there are.
+    values = (given[name].to_pylist() if name in given else repeat(None) for name in COLUMNS)
+    rows = zip(*values, strict=False)
+    return _ids((_match(numbered.filters, *row) for row in rows), numbered.ids)
+
+
+def _ids(found: Iterable[list[int] | None], ids: Any) -> Any:
+    """What was *found* in each row, as a column of lists of *ids*."""
+    import numpy
     import pyarrow
 
-    filters = filter_set(portable.digest, portable.load, checked=False)
-    values = [column.to_pylist() for column in columns]
-    rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
-    found = [_match(filters, **row) for row in rows]
-    return pyarrow.array(found, pyarrow.list_(pyarrow.string()))
+    offsets, unread, count = [0], [], 0
+    parts: list[Any] = []
+    last: list[int] = []
+    for numbers in found:
+        unread.append(numbers is None)
+        if numbers:
+            count += len(numbers)
+            last += numbers
+            if len(last) >= PACKED:  # While they are in the cache.
+                parts.append(numpy.array(last, numpy.int32))
+                last.clear()
+        offsets.append(count)
+    parts.append(numpy.array(last, numpy.int32))
+    return pyarrow.ListArray.from_arrays(
+        pyarrow.array(offsets, pyarrow.int32()),
+        ids.take(pyarrow.array(numpy.concatenate(parts))),
+        mask=pyarrow.array(unread, pyarrow.bool_()),
+    )
 
 
 def _match_positions(portable: Portable, *columns: Any) -> Any:
-    names = ("payload", "topic", "action", "properties")[: len(columns)]
-    return _match_batch(portable, names, *columns)
+    return _match_batch(portable, COLUMNS[: len(columns)], *columns)
 
 
 def _match(
-    filters: FilterSet[str],
+    filters: FilterSet[Key],
     payload: str | bytes | None,
     topic: str | None = None,
     action: str | None = None,
     properties: Iterable[tuple[str, str | None]] | None = None,
-) -> list[str] | None:
+) -> list[Key] | None:
     document = _document(payload)
     if document is None:
         return None
     try:
-        place = parse_clark(topic) if topic else DEFAULT_TOPIC
+        place = _topic(topic) if topic else DEFAULT_TOPIC
     except ValueError:
         return None
-    said = {name: value for name, value in properties or () if value is not None}
+    said = {name: value for name, value in properties if value is not None} if properties else None
     matching = filters.begin(Event(document, topic=place, action=action, properties=said))
     # Where no filter had to look, the answer must not depend on that.
     readable = filters.reads(document) if matching.read is None else matching.read
     if not readable:
         return None
     return filters.finish(matching)
+
+
+_topic = lru_cache(TOPICS)(parse_clark)
 
 
 def _document(payload: str | bytes | None) -> bytes | None:

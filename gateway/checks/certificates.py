@@ -6,10 +6,12 @@ from pathlib import Path
 
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
-from gateway.egress.consumer_credentials import SecretUnusable
+from gateway.egress.consumer_credentials import X509, SecretUnusable
 from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
+from gateway.security.ws_security_files import WsSecurityFile, WsSecurityFileUnusable
 from gateway.settings.settings import Settings
+from mediation.ws_security import read_decryption_keys, read_trust
 
 SOON = 14
 """Days before its end at which a certificate should be renewed."""
@@ -44,8 +46,28 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     yield ok("egress", f"consumers at private addresses are {inside}{loopback}")
     shown = [("", settings.egress_certificate)]
     shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
+    shown += [
+        (f"consumers: {row.address}: credential: ", row.credential.certificate)
+        for row in settings.consumers
+        if isinstance(row.credential, X509)
+    ]
     renew = "renew it"
     yield from (judge("egress", begin, path, renew) for begin, path in shown if path is not None)
+
+
+def check_ws_security(settings: Settings) -> Iterator[Finding]:
+    """Check the files of signed and encrypted messages, if there are any."""
+    said = settings.ws_security
+    try:
+        if said.signers is not None:
+            WsSecurityFile("signers", said.signers, read_trust)
+        if said.key is not None:
+            WsSecurityFile("key", said.key, read_decryption_keys)
+    except WsSecurityFileUnusable as error:
+        yield fail("WS-Security", f"{error}; correct it")
+        return
+    if said.signers is not None:
+        yield judge("WS-Security", "", said.signers, "renew it")
 
 
 def judge(what: str, begin: str, path: Path, renew: str) -> Finding:

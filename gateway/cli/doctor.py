@@ -1,6 +1,7 @@
 """``dragoman doctor``."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -96,6 +97,99 @@ def source(
     raise typer.Exit(report(check_device(url, **login), output))
 
 
+def adapter(
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            envvar="DRAGOMAN_ADAPTER",
+            help="The messaging system, as --adapter of serve.",
+            show_default=False,
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting", metavar="NAME=VALUE", help="A setting of the adapter; any number."
+        ),
+    ] = None,
+    restart_command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Restarts the system, or kills and starts it; a shell runs it once.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="TRIAL", help="Run this trial; any number."),
+    ] = None,
+    backlog: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How many events of 1 kB wait at a time.")
+    ] = 2_000,
+    largest: Annotated[
+        int, typer.Option(min=1, max=2**30, metavar="BYTES", help="The size of the largest event.")
+    ] = 16 * 2**20,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            help="Where the drill has its folder: for embedded:, the disk that is tried.",
+            show_default="that of temporary files",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1, max=3600, metavar="SECONDS", help="For each trial.")
+    ] = 120.0,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Try which guarantees a messaging system really gives, with faults on the way to it.
+
+    Events are published and consumed under names that nobody else has, through a forwarder that
+    cuts the connection, falls silent and slows down. Existing queues and topics are not touched,
+    and what is made is removed at the end, also after Ctrl-C. A FAIL is a promise that was broken,
+    a warn one that is not given, or was not tried. The exit code is 0 when nothing failed, else 1.
+    A URL with a password is better given as DRAGOMAN_ADAPTER than on the command line.
+
+    \b
+    Examples:
+      dragoman doctor adapter amqp://events:secret@broker.example.org/
+      dragoman doctor adapter --restart-command "systemctl restart rabbitmq-server"
+      dragoman doctor adapter stomp://broker.example.org --only backlog --backlog 100000
+    """
+    from adapters.drills import Wishes, trials_of
+    from gateway.checks.adapter_drill import drill_adapter
+
+    wishes = Wishes(
+        deadline=deadline,
+        backlog=backlog,
+        largest=largest,
+        restart_command=restart_command,
+        only=frozenset(only or ()),
+        folder=data,
+    )
+    if unknown := wishes.only - trials_of(wishes).keys():
+        names = ", ".join(trials_of(wishes))
+        raise typer.BadParameter(
+            f"{min(unknown)!r} is not a trial; there are {names}", param_hint="--only"
+        )
+    raise typer.Exit(report(drill_adapter(url, _read_settings(settings), wishes), output))
+
+
+def _read_settings(pairs: list[str] | None) -> dict[str, str]:
+    """The settings that ``--setting NAME=VALUE`` names.
+
+    Raises:
+        typer.BadParameter: One is not of that form.
+    """
+    found = dict(pair.partition("=")[::2] for pair in pairs or ())
+    if "" in found or any("=" not in pair for pair in pairs or ()):
+        raise typer.BadParameter("write NAME=VALUE", param_hint="--setting")
+    return found
+
+
 def report(findings: "Iterable[Finding]", output: Form) -> int:
     """Print what checks found, a line each as it comes; the exit code."""
     failed = False
@@ -115,3 +209,4 @@ def report(findings: "Iterable[Finding]", output: Form) -> int:
 callback(doctor, examine_all)
 add(doctor, two_phase, "two-phase")
 add(doctor, source, "source")
+add(doctor, adapter, "adapter")

@@ -30,6 +30,7 @@ from gateway.security.identities_editing import (
     remove_user,
     rotate_key,
 )
+from gateway.security.principals import Identity
 from gateway.security.rights import NOBODY_IN_PARTICULAR, Right
 
 users = group("users", "List, add and remove users in the file of identities.")
@@ -46,6 +47,10 @@ FileOption = Annotated[
         metavar="FILE",
         help="The file of identities. [that of the settings]",
     ),
+]
+TenantOption = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="NAME", help="The tenant of the user, of `[[tenants]]`."),
 ]
 RIGHTS = "publish, subscribe, manage, operate, read or everything"
 
@@ -111,6 +116,7 @@ def list_users(file: FileOption = None, output: OutputOption = Form.TEXT) -> Non
             "keys": sum(key.user == user.name for key in found.keys),
             "certificates": sum(row.user == user.name for row in found.certificates),
             "roles": user.roles,
+            "tenant": user.tenant,
         }
         for user in found.users
     ]
@@ -118,7 +124,9 @@ def list_users(file: FileOption = None, output: OutputOption = Form.TEXT) -> Non
         for row in rows:
             json_line(row)
         return
-    columns = ("name", "password", "keys", "certificates", "roles")
+    columns = ["name", "password", "keys", "certificates", "roles"]
+    if found.tenants:
+        columns.append("tenant")
     for text in table(columns, [[row[name] for name in columns] for row in rows]):
         line(text)
 
@@ -144,6 +152,7 @@ def add_one_user(
             "encrypted.",
         ),
     ] = False,
+    tenant: TenantOption = None,
     file: FileOption = None,
 ) -> None:
     r"""Add a user, or give one that there is another password, or other roles.
@@ -154,6 +163,7 @@ def add_one_user(
     \b
     Examples:
       dragoman users add north-mole --role harbour
+      dragoman users add pump-3 --tenant acme
       pwgen 24 1 | tee /dev/tty | dragoman users add camera-7 --password-file -
     """
     password = _password(password_file) if password_file is not None else None
@@ -161,7 +171,7 @@ def add_one_user(
         raise CommandFailed("--digest is of a password: give --password-file, too")
     path = _changed(file)
     with _said():
-        add_user(path, name, password, role or (), digest=digest)
+        add_user(path, name, password, role or (), digest=digest, tenant=tenant)
     line(f"added {name}")
 
 
@@ -240,18 +250,22 @@ def add_one_key(
     days: Annotated[
         int | None, typer.Option("--days", min=1, help="Days after which it expires. [never]")
     ] = None,
+    tenant: TenantOption = None,
     file: FileOption = None,
 ) -> None:
     r"""Add an API key of a user, and print it. It is not kept, and not shown again.
 
+    With --tenant it is made only where the user belongs to that tenant.
+
     \b
     Examples:
       dragoman keys add north-mole --may publish --days 365
+      dragoman keys add pump-3 --tenant acme
     """
     expires = _in(days) if days is not None else None
     path = _changed(file)
     with _said():
-        line(add_key(path, user, may or (), expires))
+        line(add_key(path, user, may or (), expires, tenant=tenant))
 
 
 def rotate_one_key(
@@ -309,6 +323,7 @@ def check_right(
         list[str] | None,
         typer.Option("--role", metavar="NAME", help="A role that its token says; repeatable."),
     ] = None,
+    tenant: TenantOption = None,
     file: FileOption = None,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -326,7 +341,9 @@ def check_right(
     owner = _owner(principal)
     known = found.user_of_name.get(owner.removeprefix("user:"))
     roles = [*(known.roles if known else ()), *(role or ())]
-    names = [owner, *(f"role:{one}" for one in roles)]
+    if tenant is None:
+        tenant = known.tenant if known else ""
+    names = Identity(owner, frozenset(roles), tenant=tenant).names
     rule = found.policy.grants(names).rule_for(asked, _topic(topic))
     if output is Form.JSON:
         json_line({"allowed": rule is not None, "rule": rule.number if rule else None})

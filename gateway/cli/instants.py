@@ -24,3 +24,14 @@ def instant(option: str, text: str) -> datetime:
             f"{option}: {text!r} is not a time: write 2026-03-01, 2026-03-01T12:00:00Z, or 12h",
             ASKED_WRONGLY,
         ) from error
+
+
+def read_position(option: str, text: str) -> str:
+    """The position in an archive that *option* names: a time as `instant` reads it, or one with an
+    id behind a slash, as it was shown.
+
+    Raises:
+        CommandFailed: It is neither.
+    """
+    time, slash, id_ = text.partition("/")
+    return instant(option, time).isoformat() + slash + id_

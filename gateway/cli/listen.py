@@ -14,6 +14,7 @@ from gateway.cli.entities import (
     Reaching,
     TopicKeyOption,
 )
+from gateway.cli.instants import read_position
 from gateway.cli.listener import Listening, Wanted
 from gateway.cli.options import (
     GATEWAY,
@@ -92,6 +93,24 @@ def listen(
             "is stored; exactly-once is --reliable. [at-least-once]",
         ),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="WHEN",
+            help="Begin with what was published then or later, out of the gateway's archive: "
+            "2026-03-01T12:00:00Z; 12h ago; a position.",
+        ),
+    ] = None,
+    order_key: Annotated[
+        str | None,
+        typer.Option(
+            "--order-key",
+            metavar="KEY",
+            help="Get the notifications of one key in order, and those of different keys side by "
+            "side: topic, or property:NAME. [all in order]",
+        ),
+    ] = None,
     check: Annotated[
         float | None,
         typer.Option(
@@ -100,6 +119,15 @@ def listen(
             metavar="SECONDS",
             help="Tell whether the gateway answers, accepts the subscription, has messages, and "
             "reaches us: after SECONDS without one, look whether one can be fetched.",
+        ),
+    ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            "--signers",
+            metavar="FILE",
+            help="Tell who signed each notification, of those whom certificates in FILE let one "
+            "believe: authorities, or signers themselves (PEM).",
         ),
     ] = None,
     discover: Annotated[
@@ -135,6 +163,9 @@ def listen(
     after 10 seconds in which nothing comes: a mailbox is subscribed, too, and once a message is in
     it that was not sent to us, the address is named that the gateway does not reach.
 
+    With --signers each is said to be "signed by NAME", "NOT signed", or its signature to be
+    invalid, and why; with --output json, in "signature".
+
     With --discover topics are found by what they are about; whose they are is said, and each that
     we have the right to is subscribed to. Keys and certificates go with it.
 
@@ -151,14 +182,23 @@ def listen(
       dragoman listen --check 10 --topic storms
       dragoman listen --reliable --topic storms
       dragoman listen --assurance at-most-once --topic readings
+      dragoman listen --since 12h --topic storms
+      dragoman listen --topic storms --signers harbour.pem
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
     version = read_spec(spec)
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
-    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance)
-    printing = Printing(whole, output, count)
+    position = _read_since(since, version, assurance)
+    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance, position, order_key)
+    check_signatures = None
+    if signers is not None:
+        # Imported when it is wanted, so that other commands start quickly.
+        from gateway.cli.signatures import read_check
+
+        check_signatures = read_check(signers)
+    printing = Printing(whole, output, count, check_signatures)
     if discover is not None:
         _check_discovering(wanted, check)
     if pull:
@@ -202,6 +242,8 @@ def _check_discovering(wanted: Wanted, check: float | None) -> None:
         "--xpath": wanted.xpath,
         "--reliable": wanted.reliable,
         "--assurance": wanted.assurance,
+        "--since": wanted.since,
+        "--order-key": wanted.order_key,
         "--check": check,
     }
     for option, value in given.items():
@@ -235,6 +277,21 @@ def _check_reliable(gateway: str, version: Version, *, pull: bool) -> None:
     if not SPECIFICATIONS[version].sequences:
         text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
         raise typer.BadParameter(text, param_hint="--spec")
+
+
+def _read_since(
+    since: str | None, version: Version, assurance: DeliveryAssurance | None
+) -> str | None:
+    """The position from which on messages are wanted."""
+    if since is None:
+        return None
+    if SPECIFICATIONS[version].leasing is not None:
+        text = f"cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--since")
+    if assurance is DeliveryAssurance.AT_MOST_ONCE:
+        text = "nothing is stored for at-most-once: it begins with what is published from now on"
+        raise typer.BadParameter(text, param_hint="--since")
+    return read_position("--since", since)
 
 
 def _read_assurance(

@@ -35,6 +35,8 @@ class Wanted:
     namespaces: Mapping[str, str]
     reliable: bool
     assurance: DeliveryAssurance | None
+    since: str | None = None
+    order_key: str | None = None
 
     @property
     def filter(self) -> dict[str, Any]:
@@ -82,6 +84,8 @@ class Listening:
             troubled=say_trouble,
             reliable=wanted.reliable,
             assurance=wanted.assurance,
+            since=wanted.since,
+            order_key=wanted.order_key,
         )
         renewed = ended = None
         try:

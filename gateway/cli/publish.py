@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote, urlsplit
 
 import typer
@@ -24,6 +25,9 @@ from gateway.client import AnyClient, speaking
 from mediation.client import SPECS
 from mediation.model.versions import Version
 from mediation.reliable_messaging import Rm
+
+if TYPE_CHECKING:
+    from gateway.client.messaging import Sign
 
 _PATTERN = re.compile(r"[*|]|//|/\.$")
 
@@ -59,6 +63,16 @@ def publish(
             metavar="SECONDS", min=1.0, help="With --reliable: how long an event is sent again."
         ),
     ] = 120.0,
+    sign_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Sign each event with this key (PEM): see `Signed events`."
+        ),
+    ] = None,
+    sign_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificate of that key, then intermediates (PEM)."),
+    ] = None,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Publish XML documents, each as one event.
@@ -76,6 +90,7 @@ def publish(
       dragoman publish --topic storms --spec grid-events storm.xml
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
       dragoman publish --reliable --topic storms *.xml
+      dragoman publish --sign-key mole.key --sign-certificate mole.pem --topic storms storm.xml
     """
     version = read_spec(spec)
     if topic and _PATTERN.search(topic.rpartition("}")[2]):
@@ -83,6 +98,7 @@ def publish(
         raise CommandFailed(text)
     payloads = [(name, _read(name)) for name in files]
 
+    sign = _read_sign(sign_key, sign_certificate)
     if reliable:
         _check_reliable(gateway, version)
     # Imported when it is wanted, so that other commands start quickly.
@@ -96,7 +112,7 @@ def publish(
             client = speaking(gateway, version, **connecting(context))
         async with client:
             for name, payload in payloads:
-                message_id = await client.publish(payload, topic=topic)
+                message_id = await client.publish(payload, topic=topic, sign=sign)
                 if not reliable:
                     await client.finish()
                 used = _topic_used(gateway, version, payload, topic)
@@ -131,6 +147,22 @@ def _topic_of_grid_event(payload: bytes, topic: str | None) -> str | None:
 _TOPICS_WITHIN = {Version.GRID_EVENTS: _topic_of_grid_event}
 """What finds the topic of an event in which it stands."""
 _TOPIC_PATHS = ("/soap/topic/", "/events/topic/")
+
+
+def _read_sign(key: Path | None, certificate: Path | None) -> "Sign | None":
+    """Who signs the events; None: nobody.
+
+    Raises:
+        CommandFailed: It cannot be read.
+    """
+    if key is None and certificate is None:
+        return None
+    if key is None or certificate is None:
+        raise CommandFailed("--sign-key and --sign-certificate go together")
+    # Imported when it is wanted, so that other commands start quickly.
+    from gateway.cli.signatures import read_sign
+
+    return read_sign(key, certificate)
 
 
 def _check_reliable(gateway: str, version: Version) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import ASKED_WRONGLY, CommandFailed
-from gateway.cli.instants import instant
+from gateway.cli.instants import instant, read_position
 from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import (
     GATEWAY,
@@ -361,7 +361,7 @@ def replay(
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     wanted: Record = {
-        "from": None if since is None else _position(since),
+        "from": None if since is None else read_position("--from", since),
         "to": None if until is None else instant("--to", until).isoformat(),
         "topic": topic,
         "xpath": xpath,
@@ -387,12 +387,6 @@ def replay(
         f"{said['state']}{detail}: replayed {said['replayed']} of {said['read']} messages read; "
         f"at {said['position']} of {said['to']}"
     )
-
-
-def _position(text: str) -> str:
-    """The position that ``--from`` names: a time, or one with an id, as it was shown."""
-    time, slash, id_ = text.partition("/")
-    return instant("--from", time).isoformat() + slash + id_
 
 
 def delete(

@@ -13,6 +13,7 @@ from aiohttp import web
 from filters import Reason, Refused
 from gateway.client.errors import GatewayError
 from gateway.model.hosts import host_and_port
+from mediation.agreement import answer_challenge
 from mediation.client import Ended, Received, acknowledgement_of, read_events, read_received
 from mediation.cloudevents import ORIGIN_HEADER, is_event
 
@@ -180,6 +181,8 @@ class Consumer:
         Raises:
             Refused: It is none.
         """
+        if (agreed := answer_challenge(octets)) is not None:
+            return web.Response(body=agreed[1], headers=agreed[0])
         headers = [(name.lower(), value) for name, value in request.raw_headers]
         received = await self._read(headers, octets)
         named = tuple((name, value) for name, value in request.headers.items())

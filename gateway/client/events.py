@@ -18,9 +18,11 @@ from gateway.client.messaging import (
     Authorize,
     Client,
     Selector,
+    Sign,
     Subscription,
     fresh_id,
     read_topic,
+    signed_properties,
 )
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
 from mediation.model.delivery_modes import DeliveryAssurance
@@ -49,6 +51,7 @@ class EventClient(Speaker):
         properties: Mapping[str, str] | None = None,
         to: str | None = None,
         producer: str | None = None,
+        sign: Sign | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its id.
 
@@ -59,6 +62,7 @@ class EventClient(Speaker):
             properties: Extension attributes, by name.
             to: The address of another endpoint than that of the client, a consumer's for one.
             producer: The address of the event's producer: its source.
+            sign: Signs the event.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
@@ -76,6 +80,9 @@ class EventClient(Speaker):
             producer=None if producer is None else EndpointReference(producer, Wsa.V2005_08),
         )
         event = event_of(notification)
+        properties = signed_properties(
+            properties, sign, notification.payload, notification.id, topic
+        )
         if properties:
             every = read_attributes([*event.attributes.items(), *properties.items()])
             event = replace(event, attributes=every)
@@ -93,6 +100,8 @@ class EventClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
+        order_key: str | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
         selector: Selector | None = None,
@@ -104,7 +113,7 @@ class EventClient(Speaker):
             selector: The same, as the other specifications have it.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
-            assurance: As in `Client.subscribe`.
+            assurance, since, order_key: As in `Client.subscribe`.
         """
         if reliable:
             raise UnsupportedOperation("CloudEvents are sent in no sequence")
@@ -114,6 +123,10 @@ class EventClient(Speaker):
         config: dict[str, Any] = {"expires": format_duration(lease)}
         if assurance is not None:
             config["assurance"] = assurance.value
+        if since is not None:
+            config["since"] = since
+        if order_key is not None:
+            config["order_key"] = order_key
         if topic is not None:
             config["topic"] = topic
         if xpath is not None:

@@ -51,7 +51,7 @@ from mediation.model.expiry import format_duration, parse_date_time, parse_expir
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Arrival, Operation, Publish
 from mediation.model.versions import Spec, Version, Wsa
-from mediation.names import WSMAN_PULL
+from mediation.names import EVENT_SIGNATURE, WSMAN_PULL
 from mediation.reliable_messaging import Rm
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.soap.envelopes import http_headers
@@ -72,16 +72,14 @@ Authorize: TypeAlias = Callable[[str, str, str], str]
 (`mediation.discovery`), writes the header block that proves the right to it."""
 
 
+Sign: TypeAlias = Callable[[bytes, str, Topic | None], str]
+"""Given the payload of an event, its id and its topic, writes its publisher's signature
+(`mediation.event_signatures`)."""
+
+
 Selector: TypeAlias = str | Mapping[str, str]
 """A filter over properties: values that they must have, by name; or a message selector of JMS, for
 messaging systems that evaluate them."""
-
-
-def selector_filter(selector: Selector) -> tuple[str, str]:
-    """The text and the dialect of a filter over properties."""
-    if isinstance(selector, str):
-        return selector, JMS_SELECTOR
-    return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +226,7 @@ class Client(Speaker):
         to: str | None = None,
         producer: str | None = None,
         properties: Mapping[str, str] | None = None,
+        sign: Sign | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its message id.
 
@@ -240,6 +239,7 @@ class Client(Speaker):
             to: The address of another endpoint than that of the client, a consumer's for one.
             producer: The address of the event's producer.
             properties: By name; filters over properties see them.
+            sign: Signs the event.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
@@ -247,12 +247,14 @@ class Client(Speaker):
                 column where it is not well-formed).
         """
         message_id, to = fresh_id(), to or self._address
+        content = body_element(payload)
+        properties = signed_properties(properties, sign, content, message_id, topic)
         topic, blocks = self._topic_block(topic)
         written = partial(
             write_publish,
             self._spec,
             to=to,
-            payload=body_element(payload),
+            payload=content,
             message_id=message_id,
             topic=topic,
             action=action,
@@ -277,6 +279,8 @@ class Client(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
+        order_key: str | None = None,
         authorize: Authorize | None = None,
         raw: bool = False,
         mode: str | None = None,
@@ -291,6 +295,10 @@ class Client(Speaker):
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
+            since: A time with its zone, or a position of the gateway's archive: what was published
+                from there on comes first.
+            order_key: ``topic``, or ``property:NAME``: messages of one such key come in order, and
+                those of different keys side by side; None: all come in order.
             authorize: For a protected topic.
             raw: Events are to come as they are, without what a specification wraps them in.
             mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
@@ -315,11 +323,13 @@ class Client(Speaker):
             end_to=reference if mode != WSMAN_PULL else None,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
+            since=since,
+            order_key=order_key,
             raw=raw,
             topic_dialect=self._topic_dialect,
             mode=mode,
             source=self._source,
-            content=None if selector is None else selector_filter(selector),
+            content=None if selector is None else self._content_filter(selector),
         )
         message = written()
         if authorize is not None:
@@ -449,6 +459,12 @@ class Client(Speaker):
             raise UnsupportedOperation(f"{title} has no {operation}") from refused
         return await self._send(operation, address, message), address
 
+    def _content_filter(self, selector: Selector) -> tuple[str, str]:
+        """The text and the dialect of a filter over properties."""
+        if isinstance(selector, str):
+            return selector, JMS_SELECTOR
+        return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
+
     def _topic_block(self, topic: str | None) -> tuple[str | None, str]:
         """The topic of an event as the specification says it, and a header block that says it in
         its place."""
@@ -501,6 +517,24 @@ class Client(Speaker):
         if not 200 <= answer.status < 300:
             raise stranger(url, answer, named=url == self._address)
         return answer
+
+
+def signed_properties(
+    properties: Mapping[str, str] | None,
+    sign: Sign | None,
+    payload: bytes,
+    message_id: str,
+    topic: str | None,
+) -> Mapping[str, str]:
+    """The properties of an event, with its signature where it is to be signed.
+
+    Raises:
+        GatewayError: *topic* is no topic.
+    """
+    said = properties or {}
+    if sign is None:
+        return said
+    return {**said, EVENT_SIGNATURE: sign(payload, message_id, read_topic(topic))}
 
 
 def _digest_of_event(envelope: bytes) -> str:

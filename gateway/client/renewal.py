@@ -101,13 +101,16 @@ async def subscribed(
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
     assurance: DeliveryAssurance | None = None,
+    since: str | None = None,
+    order_key: str | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
     selector: Selector | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *selector*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`,
+    *topic*, *xpath*, *selector*, *lease*, *reliable*, *assurance*, *since* and *order_key* are
+    as in `Client.subscribe`,
     *every* and *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for
     which no `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
@@ -134,6 +137,8 @@ async def subscribed(
         lease=lease,
         reliable=reliable,
         assurance=assurance,
+        since=since,
+        order_key=order_key,
         selector=selector,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)

@@ -18,6 +18,7 @@ from gateway.parsing import SMALL
 from mediation.eventing.management import (
     AROUND_EVENTS,
     batch_expiry,
+    batch_signatures,
     bookmark_header,
     passed_header,
     write_delivery,
@@ -164,6 +165,7 @@ class Contents:
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
             blocks = _headers(entry, position) + batch_expiry(notifications)
+            blocks += batch_signatures(notifications)
             blocks += pending.span.block if pending.span is not None else b""
             octets = write_delivery(
                 shape.soap, shape.wsa, WSMAN_EVENTS, batch_id(ids), blocks, body

@@ -17,6 +17,7 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -46,7 +47,10 @@ from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
+from mediation.order_keys import key_of
 
+SETTLED = 0.1
+"""Seconds after which is looked again whether messages are settled."""
 HURRY = 0.05
 """The least seconds for an attempt, while half of the messaging system's window is unsettled, or
 half of what memory may have is there."""
@@ -55,6 +59,11 @@ HURRY_FACTOR = 8.0
 it is this process that is busy, all attempts take long and none counts."""
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
+
+FRESH = 5.0
+"""Seconds since a message was accepted, within which a subscription that reads the archive gets it
+from there: its reader keeps further behind. What comes later, as after an outage, the reader may
+have passed: it is delivered at once."""
 
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -169,7 +178,10 @@ class Dispatcher:
             self._pass_over(message, (*entries, *unfiltered))
             entries = unfiltered = ()
         once: Message | None = None
+        fresh = -FRESH < wall - message.accepted < FRESH
         for entry in entries:
+            if fresh and entry.reads_archive:
+                continue
             silent = entry.silent
             if silent and not entry.holds:
                 self._pass_by(entry)
@@ -188,14 +200,25 @@ class Dispatcher:
                 continue
             if outbox.batched:
                 outbox.gather(now)
-            if silent or self._must_wait(outbox):
+            if outbox.keyed:
+                pending = PendingDelivery(message, outbox, position, wall)
+                pending.order_key = key_of(
+                    entry.subscription.policy.order_key, message.notification
+                )
+                if silent or self._must_wait(outbox):
+                    outbox.append(pending)
+                    self.backlog.hold_outbox(outbox)
+                else:
+                    deliveries.append(pending)
+                    self._begin(pending, now)
+            elif silent or self._must_wait(outbox):
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
                 deliveries.append(pending)
                 self._begin(pending, now)
         for entry in unfiltered:
-            if entry.silent or entry.delivery.at_most_once:
+            if entry.silent or entry.delivery.at_most_once or entry.reads_archive:
                 self._pass_by(entry)
                 continue
             message.unsettled += 1
@@ -219,7 +242,12 @@ class Dispatcher:
             pending.size = event_octets(pending.message.notification)
             outbox.append(pending)
             self._ready(outbox)
-        elif not (outbox.ready and self._may_go(outbox, now) and self.scheduler.start(pending)):
+        elif not (
+            outbox.ready
+            and outbox.may_start(pending)
+            and self._may_go(outbox, now)
+            and self.scheduler.start(pending)
+        ):
             outbox.append(pending)
             self.scheduler.offer(outbox)
 
@@ -397,7 +425,7 @@ class Dispatcher:
         else:
             self.scheduler.troubles.failed(outbox, outcome)
         if outcome.verdict is Verdict.RETRY:
-            outbox.note_failure(outcome, now)
+            outbox.note_failure(pending, outcome, now)
             if outcome.connecting and outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
                     waiting.owner.stalled(waiting)
@@ -448,6 +476,8 @@ class Dispatcher:
         if not (outbox.live and outbox.may_go_on and self._may_go(outbox, self._loop.time())):
             return False
         pending = outbox.take_live()
+        if pending is None:
+            return False
         if not self.scheduler.start(pending):
             outbox.put_back(pending)
             return False
@@ -544,6 +574,19 @@ class Dispatcher:
             self.settlement.resolved(pending.message, entry, total)
         self.backlog.end(outbox, expired=expired)
         self._after(outbox)
+
+    async def settled(self) -> None:
+        """Return when all messages that were accepted until now are settled."""
+        now, done = self._loop.time(), asyncio.Event()
+        while True:  # Those that are late are held soon.
+            if not any(one.arrived <= now and one.unsettled for one in self._messages):
+                break
+            await asyncio.sleep(SETTLED)
+        self.settlement.submit(lambda _: None, lambda _: done.set())  # Behind what is held.
+        while not (done.is_set() or self._abandoned):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SETTLED):
+                    await done.wait()
 
     def clear_old(self) -> None:
         """Bury what has waited for too long."""

@@ -3,7 +3,7 @@
 from gateway.delivery.destinations.failures import Trouble
 from gateway.egress import Target
 from mediation.model.delivery_modes import DeliveryMode
-from mediation.model.messages import Subscription
+from mediation.model.messages import CatchingUp, Subscription
 from mediation.rendering import Recipient
 
 
@@ -85,12 +85,21 @@ class Entry:
     @property
     def silent(self) -> bool:
         """Nothing may be sent now."""
-        return self.halted or self.ended or self.subscription.policy.paused
+        policy = self.subscription.policy
+        return self.halted or self.ended or policy.paused or policy.catching_up is CatchingUp.SEAM
 
     @property
     def holds(self) -> bool:
-        """True if new deliveries wait in the store: it is paused, and wants that."""
+        """True if new deliveries wait in the store: it is paused, and wants that, or what was
+        published before has to go first."""
         policy = self.subscription.policy
         if self.halted or self.ended or self.delivery.at_most_once:
             return False
+        if policy.catching_up is CatchingUp.SEAM:
+            return True
         return policy.paused and policy.hold_while_paused
+
+    @property
+    def reads_archive(self) -> bool:
+        """True if what is published now comes to it out of the archive."""
+        return self.subscription.policy.catching_up is CatchingUp.ARCHIVE

@@ -5,9 +5,10 @@ No secret is in the settings: a row names the file, or the variable of the envir
 
 import os
 import re
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -15,11 +16,17 @@ from filters import Reason, Refused
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from mediation.cloudevents import Secret, read_secret
 
+if TYPE_CHECKING:  # Its libraries take 0.05 s to import, which a gateway without such rows saves.
+    from cryptography import x509
+
+    from mediation.ws_security import SigningKey
+
 MOST = 64 * 1024
 """Bytes of a file with a secret."""
 KEYS = 2
 """Keys of signatures at a time: the one in use, and the one that it replaces, or that replaces it.
 """
+T = TypeVar("T")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -43,6 +50,11 @@ class SecretPlace(BaseModel):
         if (self.secret_file is None) is (self.secret_variable is None):
             raise ValueError("name one of secret_file and secret_variable")
         return self
+
+    def files(self) -> Iterator[Path]:
+        """The files that are named."""
+        if self.secret_file is not None:
+            yield self.secret_file
 
     def read(self, row: str) -> SecretStr:
         """Read the secret of the *row* of that name: without a line end behind it.
@@ -202,8 +214,73 @@ class UsernameToken(_Credential):
         return self.password == "text"
 
 
+class X509(_Credential):
+    """A signature by a key and its certificate in a header block of SOAP (WS-Security X.509
+    Certificate Token Profile 1.1.1). The secret is the key, in PEM, without a password.
+
+    Attributes:
+        certificate: That of the key, in PEM.
+        encrypt_for: The consumer's certificate, in PEM, for which the Body is encrypted; None: it
+            is not.
+    """
+
+    kind: Literal["x509"]
+    certificate: Path
+    encrypt_for: Path | None = None
+
+    @property
+    def in_clear(self) -> bool:
+        return False
+
+    def files(self) -> Iterator[Path]:
+        yield from super().files()
+        yield self.certificate
+        if self.encrypt_for is not None:
+            yield self.encrypt_for
+
+    def read(self, row: str) -> SecretStr:
+        key = SecretStr(self._text(row))
+        self.signing_key(key, row)
+        self.recipient(row)
+        return key
+
+    def signing_key(self, key: SecretStr, row: str = "credential") -> "SigningKey":
+        """What signs, by *key* of the *row* of that name.
+
+        Raises:
+            SecretUnusable: The key, or its certificate, cannot be used.
+        """
+        from mediation.ws_security import read_signing_key
+
+        read = partial(read_signing_key, key.get_secret_value().encode())
+        return _of_file(self.certificate, read, f"{row}: certificate")
+
+    def recipient(self, row: str = "credential") -> "x509.Certificate | None":
+        """The certificate for which the Body is encrypted; None where it is not.
+
+        Raises:
+            SecretUnusable: It cannot be used.
+        """
+        if self.encrypt_for is None:
+            return None
+        from mediation.ws_security import read_recipient
+
+        return _of_file(self.encrypt_for, read_recipient, f"{row}: encrypt_for")
+
+
+def _of_file(path: Path, read: Callable[[bytes], T], setting: str) -> T:
+    try:
+        return read(path.read_bytes()[:MOST])
+    except OSError as error:
+        why = f"cannot be read ({error.strerror})"
+        raise SecretUnusable(f"{setting}: {path}", why) from error
+    except ValueError as error:
+        raise SecretUnusable(f"{setting}: {path}", f"cannot be used: {error}") from None
+
+
 Credential: TypeAlias = Annotated[
-    Basic | Digest | Bearer | ClientCredentials | UsernameToken, Field(discriminator="kind")
+    Basic | Digest | Bearer | ClientCredentials | UsernameToken | X509,
+    Field(discriminator="kind"),
 ]
 
 

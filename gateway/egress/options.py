@@ -127,7 +127,9 @@ class Consumer(BaseModel):
         places = (self.credential, self.signature)
         named = (self.client_certificate, self.client_key, self.ca)
         yield from (path for path in named if path is not None)
-        yield from (one.secret_file for one in places if one is not None and one.secret_file)
+        for place in places:
+            if place is not None:
+                yield from place.files()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

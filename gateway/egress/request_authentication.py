@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
 from typing import Protocol
 from urllib.parse import quote
 from uuid import uuid4
@@ -23,6 +24,7 @@ from pydantic import SecretStr
 
 from gateway.egress.addresses import Target
 from gateway.egress.consumer_credentials import (
+    X509,
     Basic,
     Bearer,
     ClientCredentials,
@@ -45,8 +47,20 @@ _TOKENS = 8
 """Access tokens that are looked for: answers to those before the latest may be under way."""
 _TOKEN_FAULTS = (b"FailedAuthentication", b"InvalidSecurityToken", b"InvalidSecurity")
 """Codes of faults of WS-Security 1.0, section 12, that mean that a token is not accepted."""
+_SIGNATURE_FAULTS = (
+    *_TOKEN_FAULTS, b"FailedCheck", b"UnsupportedSecurityToken", b"UnsupportedAlgorithm",
+    b"SecurityTokenUnavailable", b"MessageExpired",
+)  # fmt: skip
+"""The same of a signature."""
 
 Send = Callable[[Request], Awaitable[Answer]]
+Write = Callable[[int, Callable[[], bytes]], Awaitable[bytes]]
+"""Runs what writes about so many bytes, where that may take its time."""
+
+
+async def write_here(octets: int, work: Callable[[], bytes]) -> bytes:
+    """Run *work* here and now."""
+    return work()
 
 
 class _Proof(Protocol):
@@ -55,8 +69,9 @@ class _Proof(Protocol):
     def secrets(self) -> Iterable[str]:
         """What must not be in any text."""
 
-    async def send(self, request: Request, send: Send, post: Post) -> Answer:
-        """Send *request* with the credential by *send*; *post* reaches authorization servers."""
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
+        """Send *request* with the credential by *send*; *post* reaches authorization servers,
+        *write* runs what takes its time."""
 
 
 class RequestAuthentication:
@@ -92,7 +107,9 @@ class RequestAuthentication:
     def __repr__(self) -> str:
         return f"RequestAuthentication({self.name or '-'}, keys={len(self._keys)})"
 
-    async def send(self, request: Request, goal: Target, send: Send, post: Post) -> Answer:
+    async def send(
+        self, request: Request, goal: Target, send: Send, post: Post, write: Write = write_here
+    ) -> Answer:
         """Send *request*, on a connection to *goal*, by *send*.
 
         Raises:
@@ -107,7 +124,7 @@ class RequestAuthentication:
             if self._proof is None:
                 answer = await send(request)
             else:
-                answer = await self._proof.send(request, send, post)
+                answer = await self._proof.send(request, send, post, write)
         except SendFailed as failed:
             if self._cleared(failed.detail) == failed.detail:
                 raise
@@ -130,7 +147,7 @@ class RequestAuthentication:
     @staticmethod
     def _check(credential: Credential, request: Request, goal: Target) -> None:
         """Raise `SendFailed` where the credential cannot be shown on this way."""
-        if isinstance(credential, UsernameToken):
+        if isinstance(credential, UsernameToken | X509):
             if request.soap is None:
                 text = f"its credential {credential.shown} is for SOAP, and this message is not"
                 raise SendFailed(FailureKind.CREDENTIAL, text)
@@ -183,9 +200,16 @@ class RequestAuthentication:
 def _is_refused(credential: Credential, answer: Answer) -> bool:
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return True
-    if not isinstance(credential, UsernameToken) or answer.status not in (400, 403, 500):
+    if answer.status not in (400, 403, 500):
         return False
-    return any(fault in answer.body for fault in _TOKEN_FAULTS)
+    match credential:
+        case UsernameToken():
+            faults: tuple[bytes, ...] = _TOKEN_FAULTS
+        case X509():
+            faults = _SIGNATURE_FAULTS
+        case _:
+            return False
+    return any(fault in answer.body for fault in faults)
 
 
 def _with(request: Request, authorization: str) -> Request:
@@ -204,6 +228,8 @@ def _proof_of(credential: Credential, secret: SecretStr) -> _Proof:
             return _Tokens(credential, secret)
         case UsernameToken():
             return _InEnvelope(credential, secret)
+        case X509():
+            return _Signed(credential, secret)
 
 
 def _basic(user: str, secret: SecretStr) -> str:
@@ -221,7 +247,7 @@ class _Fixed:
     def secrets(self) -> Iterable[str]:
         return self._value.partition(" ")[2], self._secret.get_secret_value()
 
-    async def send(self, request: Request, send: Send, post: Post) -> Answer:
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
         return await send(_with(request, self._value))
 
 
@@ -237,7 +263,7 @@ class _Challenged:
     def secrets(self) -> Iterable[str]:
         return (self._secret.get_secret_value(),)
 
-    async def send(self, request: Request, send: Send, post: Post) -> Answer:
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
         shown = self._by_host.get(request.target.destination)
         answer = await send(self._answering(request, shown) if shown is not None else request)
         if answer.status != HTTPStatus.UNAUTHORIZED:
@@ -266,7 +292,7 @@ class _Tokens:
     def secrets(self) -> Iterable[str]:
         return *self._shown, self._secret.get_secret_value()
 
-    async def send(self, request: Request, send: Send, post: Post) -> Answer:
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
         token = await self._token(post)
         answer = await send(_with(request, f"Bearer {token}"))
         if answer.status != HTTPStatus.UNAUTHORIZED:
@@ -292,7 +318,7 @@ class _InEnvelope:
     def secrets(self) -> Iterable[str]:
         return (self._secret.get_secret_value(),)
 
-    async def send(self, request: Request, send: Send, post: Post) -> Answer:
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
         credential = self._credential
         try:
             body = add_username_token(
@@ -307,3 +333,38 @@ class _InEnvelope:
             text = f"its credential {credential.shown} does not fit into this envelope"
             raise SendFailed(FailureKind.CREDENTIAL, text) from None
         return await send(replace(request, body=body))
+
+
+class _Signed:
+    """Signs envelopes, and encrypts them then. Attachments would not be signed, so there may be
+    none."""
+
+    def __init__(self, credential: X509, secret: SecretStr) -> None:
+        self._credential = credential
+        self._key = credential.signing_key(secret)
+        self._recipient = credential.recipient()
+
+    def secrets(self) -> Iterable[str]:
+        return ()  # The key is in nothing that is sent.
+
+    async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
+        if request.attachments:
+            raise self._does_not_fit("attachments would not be signed")
+        try:
+            body = await write(len(request.body), partial(self._secured, request.body))
+        except ValueError:  # A package with attachments, or an envelope in UTF-16.
+            raise self._does_not_fit("the message is not a plain envelope in UTF-8") from None
+        return await send(replace(request, body=body))
+
+    def _secured(self, envelope: bytes) -> bytes:
+        from mediation.ws_security import encrypt_envelope, sign_envelope
+
+        unique = f"d{token_hex(8)}"
+        signed = sign_envelope(envelope, self._key, unique=unique, now=datetime.now(UTC))
+        if self._recipient is None:
+            return signed
+        return encrypt_envelope(signed, self._recipient, unique=unique)
+
+    def _does_not_fit(self, why: str) -> SendFailed:
+        text = f"its credential {self._credential.shown} does not fit this message: {why}"
+        return SendFailed(FailureKind.CREDENTIAL, text)

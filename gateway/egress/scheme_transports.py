@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from gateway.egress.addresses import Target
@@ -19,6 +20,7 @@ from gateway.egress.transport import (
     SendFailed,
     Transport,
 )
+from gateway.parsing import Busy, Parsing
 from mediation.model.messages import Packaging
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -35,6 +37,7 @@ class TransportByScheme:
         dialer: What they share; closed with them.
         patient: That of patient requests by HTTP, whose connections are not in the way of others.
         endpoints: That of requests to authorization servers, which the operator has named.
+        parsing: Where messages are signed; without it, on the event loop.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class TransportByScheme:
         patient: Transport | None = None,
         *,
         endpoints: Transport | None = None,
+        parsing: Parsing | None = None,
     ) -> None:
+        self._parsing = parsing
         self._by_scheme = dict(by_scheme)
         self._patient = patient
         self._endpoints = endpoints
@@ -84,8 +89,18 @@ class TransportByScheme:
         endpoints, dropped = self._endpoints or transport, 0
         if goal.scheme.startswith("http"):  # What is signed is what the consumer reads.
             request, dropped = packaged(request)
-        answer = await authentication.send(request, goal, transport.send, endpoints.send)
+        write = partial(self._write, request.owner or "")
+        answer = await authentication.send(request, goal, transport.send, endpoints.send, write)
         return replace(answer, dropped=dropped) if dropped else answer
+
+    async def _write(self, owner: str, octets: int, work: Callable[[], bytes]) -> bytes:
+        """Run *work*, which parses and signs what is sent for *owner*."""
+        if self._parsing is None:
+            return work()
+        try:
+            return await self._parsing.run_writer(octets, work, owner=owner)
+        except Busy as busy:
+            raise SendFailed(FailureKind.TRANSPORT, "too many messages wait to be signed") from busy
 
     def lane(self, target: Target) -> Lane | None:
         posting = self._posting.get(target.scheme)

@@ -53,8 +53,8 @@ one octet has five of framing (``1 CRLF x CRLF``); extensions of chunks, which n
 bound of their own."""
 
 
-_PROBLEMS_BELOW = b"/api/"
-"""The paths of the administration, whose refusals are JSON."""
+_PROBLEMS_BELOW = (b"/api/", b"/events", b"/mailboxes", b"/xregistry")
+"""Paths whose refusals are JSON, as those of their routes are."""
 
 
 class _Phase(Enum):
@@ -451,7 +451,7 @@ class HardenedProtocol(HttpToolsProtocol):
 
 
 def _written_refusal(url: bytes, status: HTTPStatus, why: str) -> tuple[bytes, bytes]:
-    """The media type and the body of a refusal: for programs of the administration a problem of RFC
+    """The media type and the body of a refusal: for programs that speak JSON a problem of RFC
     9457, for all others a sentence."""
     detail = f"{status.phrase}.{' ' if why else ''}{why}"
     if not url.startswith(_PROBLEMS_BELOW):

@@ -17,13 +17,15 @@ class DeathReason(Enum):
     UNREADABLE = "unreadable"
     UNKNOWN_TOPIC = "unknown-topic"
     COPY_REFUSED = "copy-refused"
+    SIGNATURE_REFUSED = "signature-refused"
     MAILBOX_OVERFLOW = "mailbox-overflow"
     MAILBOX_AGE = "mailbox-age"
 
 
 NOBODY = ""
-"""The subscription of a message that could not be read, or whose copy was refused: no subscription
-counts it. Where the messaging system yielded it, nobody owns it, either."""
+"""The subscription of a message that could not be read, whose signature does not count, or whose
+copy was refused: no subscription counts it. Where the messaging system yielded it, nobody owns it,
+either."""
 
 OF_MAILBOXES = (DeathReason.MAILBOX_OVERFLOW.value, DeathReason.MAILBOX_AGE.value)
 """Reasons of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""

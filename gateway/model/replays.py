@@ -4,16 +4,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from filters.archive_ranges import Position
+from filters.archive_positions import Position
 
 
 class ReplayState(Enum):
     """How it stands with a replay."""
 
     RUNNING = "running"
+    CANCELLING = "cancelling"
+    """It reads no further, and is about to end."""
     DONE = "done"
     CANCELLED = "cancelled"
     FAILED = "failed"
+
+
+class ReplayKind(Enum):
+    """Why there is a replay."""
+
+    REPLAY = "replay"
+    """Somebody asked for one."""
+    START = "start"
+    """The subscription began with what the archive has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +52,14 @@ class ReplayProgress:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A replay of the rows from *since* on, before *until*. *rate* is deliveries a second, at most;
+    """A replay of the rows from *since* on, before *until*; None: until the subscription has
+    caught up. *rate* is deliveries a second, at most;
     None: as fast as its consumer takes them. *detail* says what it waits for, or why it failed.
     ``begun`` and ``changed`` are POSIX seconds."""
 
     subscription: str
     since: Position
-    until: datetime
+    until: datetime | None
     selection: ReplaySelection
     rate: float | None
     progress: ReplayProgress
@@ -55,3 +67,4 @@ class Replay:
     changed: float
     state: ReplayState = ReplayState.RUNNING
     detail: str = ""
+    kind: ReplayKind = ReplayKind.REPLAY

@@ -96,12 +96,14 @@ class PublicationChecks:
         note: Keeps what a message that was published says of its publisher.
         prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
         prove_reader: Refuses who has no right to the last message on such a topic.
+        signed: Refuses what is not signed, of a tenant, on topics that take signed events.
     """
 
     registered: Callable[[Sequence[Notification]], Awaitable[None]] | None = None
     note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None
     prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None
     prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None
+    signed: Callable[[Sequence[Notification], str], Awaitable[None]] | None = None
 
 
 class PublishingOperations:
@@ -149,6 +151,7 @@ class PublishingOperations:
         self._recent = recent
         self._check, self._note = checks.registered, checks.note
         self._prove, self._prove_reader = checks.prove, checks.prove_reader
+        self._signed = checks.signed
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -160,7 +163,8 @@ class PublishingOperations:
         self.set_aside = SetAsideMessages(store, reading, self._publish_again)
         """Messages whose topics cannot be read."""
         self._asks_store = isinstance(publisher, Spool) or any(
-            each is not None for each in (checks.registered, checks.note, checks.prove)
+            each is not None
+            for each in (checks.registered, checks.note, checks.prove, checks.signed)
         )
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
@@ -211,6 +215,8 @@ class PublishingOperations:
         """
         _refuse_topics_of_tenants(notifications)
         await self._check_topics(Publish(notifications))
+        if self._signed is not None:
+            await self._signed(notifications, "")
         await self.accept(notifications, notifications[0].source)
 
     async def _publish(
@@ -253,7 +259,9 @@ class PublishingOperations:
         inbound: Inbound,
     ) -> tuple[Notification, ...]:
         """What became of the notifications of *request*, with the seals of those on protected
-        topics."""
+        topics; they are signed, where they must be."""
+        if self._signed is not None:
+            await self._signed(notifications, inbound.principal.tenant)
         if self._prove is None:
             return notifications
         named = replace(request, notifications=notifications)

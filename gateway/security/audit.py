@@ -8,7 +8,7 @@ import asyncio
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from gateway.security.audit_records import (
     write_record,
 )
 from gateway.security.principals import Principal
+from gateway.token_bucket import TokenBucket
 
 REFUSALS = frozenset({Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED, Reason.SIGNATURE_REFUSED})
 WAITING = 10_000
@@ -37,7 +38,16 @@ EVERY = 0.2
 AGAIN = 60.0
 """Seconds for which the same refusal of the same sender is counted instead of recorded: who tries a
 thousand times fills no disk."""
-MOST_REFUSALS = 4096
+EACH_A_SECOND, EACH_AT_ONCE = 0.1, 50.0
+"""Different refusals of one address that are recorded: a second, and at once."""
+ALL_A_SECOND, ALL_AT_ONCE = 1.0, 1000.0
+"""Those of all together: about 30 MB a day. More are counted, and a record a minute has the sum."""
+SUMMED = 10
+"""Addresses that such a record names, those with the most refusals."""
+MOST_SUMMED = 4096
+"""Addresses that are told apart meanwhile."""
+NOT_RECORDED = "refused more than is recorded"
+"""What a record is about that has the number of refusals as ``again``."""
 SEGMENT = 64 * 2**20
 """Bytes after which a segment is complete; else it is with its day (UTC)."""
 DAYS = 90
@@ -72,7 +82,8 @@ class AuditLog:
     """Appends to the file at *path*, once that is open; a segment is complete each day.
 
     Args:
-        days: For which segments are kept, counted from their last record.
+        days: For which segments are kept, counted from their last record; and so many segments are
+            kept at least, whatever the clock says.
     """
 
     def __init__(self, path: Path, days: int = DAYS) -> None:
@@ -82,6 +93,13 @@ class AuditLog:
         self._lost = 0
         self._refused: dict[tuple[str, ...], tuple[float, int]] = {}
         """When a refusal was recorded, and how often it came again."""
+        self._each = TokenBucket(EACH_A_SECOND, EACH_AT_ONCE)
+        self._all = TokenBucket(ALL_A_SECOND, ALL_AT_ONCE)
+        self._uncounted = 0
+        """Refusals that were not recorded, of addresses that are not in the sum."""
+        self._sum: Counter[str] = Counter()
+        """Refusals that were not recorded, by address."""
+        self._summed_at = time.monotonic()
         self._number, self._last = 0, FIRST
         self._began = (0, "")
         """The number and the day of the first record in the file; none: it is empty."""
@@ -130,8 +148,13 @@ class AuditLog:
         if now - at < AGAIN:
             self._refused[refusal] = (at, times + 1)
             return False
-        if len(self._refused) >= MOST_REFUSALS:
-            self._forget_refusals(0.0)
+        address = refusal[1]
+        if not (self._each.allows(address, now) and self._all.allows("", now)):
+            if address in self._sum or len(self._sum) < MOST_SUMMED:
+                self._sum[address] += 1
+            else:
+                self._uncounted += 1
+            return False
         self._refused[refusal] = (now, 0)
         if times:
             self._put_again(refusal, times)
@@ -146,6 +169,21 @@ class AuditLog:
                 if times:
                     self._put_again(refusal, times)
 
+    def _sum_up(self) -> None:
+        """Record how many refusals were not recorded, and from where most of them came."""
+        now = time.monotonic()
+        number = self._sum.total() + self._uncounted
+        if not number or now - self._summed_at < AGAIN:
+            return
+        self._summed_at = now
+        most = ", ".join(f"{address}: {times}" for address, times in self._sum.most_common(SUMMED))
+        self._put(
+            {"who": "gateway", "from": "", "did": NOT_RECORDED, "what": most, "result": "done",
+             "again": number}
+        )  # fmt: skip
+        self._sum.clear()
+        self._uncounted = 0
+
     def _put_again(self, refusal: tuple[str, ...], times: int) -> None:
         record = dict(zip(("who", "from", "did", "what", "result"), refusal, strict=True))
         self._put({**record, "again": times})
@@ -155,6 +193,7 @@ class AuditLog:
         while True:
             await asyncio.sleep(EVERY)
             self._forget_refusals(AGAIN)
+            self._sum_up()
             if self._waiting or self._lost:
                 await asyncio.to_thread(self.write)
 
@@ -195,7 +234,8 @@ class AuditLog:
         self.path.rename(segment_path(self.path, began))
         self._began = (0, "")
         before = (datetime.now(UTC) - timedelta(days=self._days)).isoformat()
-        for segment in segments(self.path)[:-1]:
+        # By the clock alone, one that is wrong for a moment would take them all.
+        for segment in segments(self.path)[: -max(1, self._days)]:
             last = last_record(segment) or {}
             if str(last.get("time", "")) >= before:
                 break

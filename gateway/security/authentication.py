@@ -175,6 +175,10 @@ class Authentication:
             return frozenset()
         return frozenset(user.roles)
 
+    def has_issuer(self, issuer: str) -> bool:
+        """Return True if tokens of *issuer* are taken."""
+        return issuer in self._issuers
+
     def knows(self, owner: str) -> bool:
         """Return True if *owner* is a user of the file."""
         return owner.removeprefix("user:") in self.identities.user_of_name
@@ -209,14 +213,25 @@ class Authentication:
         user = self._user(key.user)
         return Identity(user.owner, user.roles, key.rights, until, user.tenant)
 
-    async def _of_token(self, text: str) -> Identity:
+    async def of_login(self, token: str, issuer: Issuer, nonce: str) -> Identity:
+        """Return whom a *token* of identity proves, which *issuer* gave to a login with *nonce*.
+
+        Raises:
+            NotIdentified: It proves nothing.
+            KeysUnavailable: It cannot be verified now.
+        """
+        return await self._of_token(token, issuer, nonce)
+
+    async def _of_token(
+        self, text: str, expected: Issuer | None = None, nonce: str | None = None
+    ) -> Identity:
         try:
             if not is_token(text):
                 raise TokenRefused("it is no signed JWT")
             issuer = self._issuers.get(issuer_of(text))
-            if issuer is None:
+            if issuer is None or issuer != (expected or issuer):
                 raise TokenRefused("its issuer is not known here")
-            claims = await self._claims(text, issuer)
+            claims = await self._claims(text, issuer, nonce)
             tenant = self._tenant_of(claims, issuer)
         except TokenRefused as refused:
             self._count("token")
@@ -224,7 +239,15 @@ class Authentication:
         owner = f"user:{claims.name}"
         roles = claims.roles | self.roles_of(owner, tenant)
         until = min(claims.until, time.time() + REMEMBERED)
-        return Identity(owner, roles, until=until, tenant=tenant)
+        return Identity(
+            owner,
+            roles,
+            until=until,
+            tenant=tenant,
+            issuer=issuer.issuer,
+            shown=claims.roles,
+            roles_days=issuer.roles_days,
+        )
 
     def _tenant_of(self, claims: TokenClaims, issuer: Issuer) -> str:
         """The tenant of a token's user: that of its issuer, or the one that its claim names.
@@ -237,12 +260,12 @@ class Authentication:
             raise TokenRefused("its tenant is not known here")
         return tenant
 
-    async def _claims(self, text: str, issuer: Issuer) -> TokenClaims:
+    async def _claims(self, text: str, issuer: Issuer, nonce: str | None) -> TokenClaims:
         keys = self._keys[issuer]
         try:
-            return verify_token(text, issuer, await keys.get())
+            return verify_token(text, issuer, await keys.get(), nonce=nonce)
         except UnknownKey:
-            return verify_token(text, issuer, await keys.get(newer=True))
+            return verify_token(text, issuer, await keys.get(newer=True), nonce=nonce)
 
     def _user(self, name: str) -> Identity:
         user = self.identities.user_of_name[name]

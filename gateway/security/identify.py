@@ -9,7 +9,7 @@ A transport identifies before the envelope is read, because the principal decide
 may be parsed, and who pays for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from gateway.security.rights import (
     Policy,
     Right,
 )
+from gateway.security.shown_roles import RolesOfTokens
 from gateway.security.tenant_quotas import Tenants
 from mediation.names import PUBLISHER
 
@@ -96,8 +97,10 @@ class Identification:
         self.changes = 0
         """How often the file of identities has changed."""
         self._known: dict[tuple[str, Identity | None], Principal] = {}
-        self._roles: dict[str, frozenset[str]] = {}
-        """The roles that users showed last: what they subscribed to is delivered by them."""
+        self.roles_of_tokens = RolesOfTokens()
+        """What users showed last: what they subscribed to is delivered by it."""
+        self.keep_roles: Callable[[], Awaitable[None]] | None = None
+        """Writes them where they are there after a restart; None: nowhere."""
         self._grants: dict[str, Grants] = {}
         """Those of owners of subscriptions, who are asked for with each event."""
 
@@ -132,7 +135,10 @@ class Identification:
         identity = await self.authentication.of_headers(facts.headers, facts.address)
         if identity is None:
             return self.of_connection(facts)
-        return self.principal_of(identity, facts)
+        principal = self.principal_of(identity, facts)
+        if self.roles_of_tokens.has_changed and self.keep_roles is not None:
+            await self.keep_roles()  # Before it subscribes: what is answered outlives a crash.
+        return principal
 
     def of_connection(self, facts: TransportFacts) -> Principal:
         """The principal of a connection: by its certificate and its address alone."""
@@ -175,11 +181,10 @@ class Identification:
         the network decides whether quotas bind them, as it does for strangers. Who is in a tenant
         speaks for that alone, wherever it is."""
         owner = owner_in(identity.tenant, identity.owner)
-        if self._roles.get(owner) != identity.roles:
-            if len(self._roles) >= _REMEMBERED:
-                self._roles.clear()
-            self._roles[owner] = identity.roles
-            self._grants.pop(owner, None)
+        if identity.issuer and self.roles_of_tokens.show(
+            owner, identity.issuer, identity.shown, identity.roles_days
+        ):
+            self.forget_grants([owner])
         grants = policy.grants(identity.names)
         rights = grants.rights & identity.rights
         operates = Right.OPERATE in rights and not identity.tenant
@@ -195,6 +200,11 @@ class Identification:
             grants=grants,
             quotas=self.tenants.get(identity.tenant),
         )
+
+    def forget_grants(self, owners: Iterable[str]) -> None:
+        """Ask anew what the rules grant *owners*: their roles have changed."""
+        for owner in owners:
+            self._grants.pop(owner, None)
 
     def grants_of(self, owner: str) -> Grants:
         """What the rules grant *owner*, of a subscription, now. The roles of a user are those of
@@ -230,7 +240,10 @@ class Identification:
         tenant, name = tenant_of(owner), name_in_tenant(owner)
         if name.startswith(BROKER):
             return Identity(name, tenant=tenant).names
-        roles = authentication.roles_of(name, tenant) | self._roles.get(owner, frozenset())
+        roles = authentication.roles_of(name, tenant)
+        shown = self.roles_of_tokens.find(owner)
+        if shown is not None and authentication.has_issuer(shown.issuer):
+            roles |= shown.roles
         return Identity(name, roles, tenant=tenant).names
 
     def trusts_owner(self, owner: str) -> bool:

@@ -33,6 +33,9 @@ hashes of SHA-256.
     name = "preferred_username"        # the claim with the user's name; else "sub"
     roles = "realm_access.roles"       # the claim with roles
     tenant = "harbour"                 # of all its users; or tenant_claim, where each names its own
+    client_id = "dragoman-console"     # people log in to the console there
+    client_secret_file = "client"      # without it, by PKCE alone
+    roles_days = 30                    # for which the roles of a token count for deliveries
 
     [[rights]]
     who = ["role:harbour"]
@@ -169,6 +172,14 @@ class Issuer(_Row):
     roles: str | None = None
     tenant: TenantName | Literal[""] = ""
     tenant_claim: Annotated[str, Field(min_length=1)] | None = None
+    client_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """As which the console is known there, where people log in to it by this issuer."""
+    client_secret_file: Annotated[str, Field(min_length=1)] | None = None
+    scope: Annotated[str, Field(pattern=r"^openid( [!-~]+)*$")] = "openid profile"
+    roles_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Days after the last token of a user for which its roles count for what it subscribed to."""
+    label: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    """What the page to log in at calls it."""
 
 
 class RightsRow(_Row):

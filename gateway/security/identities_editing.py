@@ -66,12 +66,14 @@ def add_user(
     roles: Sequence[str],
     *,
     digest: bool = False,
+    tenant: str | None = None,
 ) -> None:
     """Add a user, or give one that there is a new *password* and *roles*; None and nothing leave
     what it has.
 
     Args:
         digest: The user may prove the password by a digest, too, for which it is kept encrypted.
+        tenant: That the user belongs to from now on; empty is the default tenant, None leaves it.
 
     Raises:
         IdentitiesUnusable: The file cannot be read, or written, or would not be valid.
@@ -91,6 +93,10 @@ def add_user(
                 row["digest"] = PasswordCipher(key_file(path)).encrypt(password)
         if roles:
             row["roles"] = list(roles)
+        if tenant is not None:
+            row.pop("tenant", None)
+            if tenant:
+                row["tenant"] = tenant
 
     _change(path, change)
 
@@ -113,16 +119,29 @@ def remove_user(path: Path, name: str) -> None:
 
 
 def add_key(
-    path: Path, user: str, rights: Sequence[str] = (), expires: datetime | None = None
+    path: Path,
+    user: str,
+    rights: Sequence[str] = (),
+    expires: datetime | None = None,
+    *,
+    tenant: str | None = None,
 ) -> str:
     """Add a key of *user*, and return it: it cannot be had again.
 
+    Args:
+        tenant: That the user must belong to; None: any.
+
     Raises:
+        NoSuchIdentity: There is no such user in *tenant*.
         IdentitiesUnusable: As `add_user`; there is no such user.
     """
     key = new_api_key()
 
     def change(document: tomlkit.TOMLDocument) -> None:
+        if tenant is not None:
+            rows = [row for row in _rows(document, "users") if row.get("name") == user]
+            if not any(row.get("tenant", "") == tenant for row in rows):
+                raise NoSuchIdentity(f"there is no user {user} in the tenant {tenant or 'default'}")
         _rows(document, "keys").append(_key_row(key, user, rights, expires))
 
     _change(path, change)

@@ -5,7 +5,6 @@ import json
 import time
 from pathlib import Path
 from typing import Any
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import structlog
 from joserfc.errors import JoseError
@@ -13,18 +12,15 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
 from filters import Reason, Refused
 from gateway.security.identities import Issuer
+from gateway.security.issuer_documents import MAX_ANSWER, discover, fetch
 
 REFRESH = 60.0
 """Seconds between two readings at least: whoever sends tokens of unknown keys causes no more."""
 KEPT = 3600.0
 """Seconds for which keys are used without looking for newer ones."""
-TIMEOUT = 5.0
-"""Seconds without a byte."""
 DEADLINE = 15.0
 """Seconds in all: an issuer that sends a byte now and then keeps nobody waiting."""
-MAX_ANSWER = 2**20
 SMALLEST_RSA = 2048
-_DISCOVERY = "/.well-known/openid-configuration"
 _log = structlog.get_logger("dragoman.identity")
 
 
@@ -77,12 +73,9 @@ class IssuerKeys:
     def _load(self) -> KeySet:
         where = self._issuer.keys
         if where is None:
-            found = _fetch(self._issuer.issuer.rstrip("/") + _DISCOVERY)
-            if found.get("issuer") != self._issuer.issuer:
-                raise ValueError(f"discovery speaks of another issuer, {found.get('issuer')!r}")
-            where = str(found["jwks_uri"])
+            where = str(discover(self._issuer.issuer)["jwks_uri"])
         if "://" in where:
-            return usable_keys(_fetch(where))
+            return usable_keys(fetch(where))
         with (self._folder / where).open("rb") as file:
             return usable_keys(json.loads(file.read(MAX_ANSWER)))
 
@@ -116,21 +109,3 @@ def _may_sign(key: Any) -> bool:
     if isinstance(key, ECKey):
         return key.curve_name == "P-256"
     return isinstance(key, OKPKey) and key.curve_name == "Ed25519"
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-def _fetch(url: str) -> Any:
-    """The JSON at *url*, which an operator has written.
-
-    Raises:
-        OSError: It cannot be had.
-        ValueError: It is no JSON, or no URL.
-    """
-    if not url.startswith(("https://", "http://")):
-        raise ValueError(f"{url} is no URL of HTTP")
-    with build_opener(_NoRedirects, ProxyHandler({})).open(url, timeout=TIMEOUT) as answer:
-        return json.loads(answer.read(MAX_ANSWER))

@@ -89,6 +89,9 @@ class Identity:
         rights: The most that these credentials allow; the rules say what is left of that.
         until: When they must be verified again at the latest, in seconds since 1970.
         tenant: The tenant that it belongs to; empty for the default tenant.
+        issuer: Of the token that proved it; empty where another credential did.
+        shown: The roles that this token said.
+        roles_days: Days for which these count for what it has subscribed to.
     """
 
     owner: str
@@ -96,6 +99,9 @@ class Identity:
     rights: frozenset[Right] = ALL_RIGHTS
     until: float = float("inf")
     tenant: str = ""
+    issuer: str = ""
+    shown: frozenset[str] = frozenset()
+    roles_days: int = 0
 
     @property
     def names(self) -> frozenset[str]:

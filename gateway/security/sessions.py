@@ -1,18 +1,23 @@
 """Sessions of people who logged in to the console: in memory, for thirty minutes without a request.
 
 A session ends with what proved it, too: a key that is removed or expired, a password that is
-another one now.
+another one now, an identity provider that is named no more. One that an identity provider proved
+ends after eight hours: what it has withdrawn since is not known here.
 """
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from gateway.security.api_keys import PREFIX, hash_api_key
 from gateway.security.authentication import Authentication
+from gateway.security.identities import Issuer
+from gateway.security.openid_login import OpenIdLogin
 from gateway.security.principals import Identity
 
+LONGEST = 8 * 3600.0
+"""Seconds after which who logged in at an identity provider logs in there again."""
 IDLE = 1800.0
 """Seconds without a request after which a session is over."""
 MOST = 1000
@@ -25,13 +30,21 @@ class _Session:
     proof: str
     """The hash of the key, or of the password."""
     used: float
+    issuer: Issuer | None = None
+    """That proved it."""
+    opened: float = field(default_factory=time.monotonic)
 
 
 class Sessions:
-    """Opens and finds sessions."""
+    """Opens and finds sessions.
 
-    def __init__(self, authentication: Authentication) -> None:
+    Attributes:
+        openid: Logs people in at identity providers.
+    """
+
+    def __init__(self, authentication: Authentication, openid: OpenIdLogin) -> None:
         self._authentication = authentication
+        self.openid = openid
         self._open: dict[bytes, _Session] = {}
         """By the hash of their tokens: what is in memory opens nothing."""
 
@@ -48,10 +61,17 @@ class Sessions:
         else:
             identity = await self._authentication.of_password(user, secret, address)
             proof = self._authentication.password_of(user) or ""
+        return self._put(_Session(identity, proof, time.monotonic()))
+
+    def open(self, identity: Identity, issuer: Issuer) -> str:
+        """Open a session of *identity*, which *issuer* proved; return its token."""
+        return self._put(_Session(identity, "", time.monotonic(), issuer))
+
+    def _put(self, session: _Session) -> str:
         if len(self._open) >= MOST:
             del self._open[min(self._open, key=lambda one: self._open[one].used)]
         token = secrets.token_urlsafe(32)
-        self._open[_hashed(token)] = _Session(identity, proof, time.monotonic())
+        self._open[_hashed(token)] = session
         return token
 
     def find(self, token: str) -> Identity | None:
@@ -71,14 +91,18 @@ class Sessions:
         return session is not None and self._counts(session)
 
     def _counts(self, session: _Session) -> bool:
-        identity = session.identity
-        return time.monotonic() - session.used <= IDLE and self._authentication.still_proves(
-            identity.owner, session.proof, identity.tenant
-        )
+        identity, now = session.identity, time.monotonic()
+        if now - session.used > IDLE:
+            return False
+        if session.issuer is not None:
+            there = session.issuer in self._authentication.identities.issuers
+            return there and now - session.opened <= LONGEST
+        return self._authentication.still_proves(identity.owner, session.proof, identity.tenant)
 
-    def log_out(self, token: str) -> None:
-        """End the session with *token*."""
-        self._open.pop(_hashed(token), None)
+    def log_out(self, token: str) -> Issuer | None:
+        """End the session with *token*; return the issuer that proved it."""
+        session = self._open.pop(_hashed(token), None)
+        return session.issuer if session is not None else None
 
 
 def _hashed(token: str) -> bytes:

@@ -71,8 +71,14 @@ def issuer_of(token: str) -> str:
     return issuer
 
 
-def verify_token(token: str, issuer: Issuer, keys: KeySet) -> TokenClaims:
+def verify_token(
+    token: str, issuer: Issuer, keys: KeySet, *, nonce: str | None = None
+) -> TokenClaims:
     """Verify *token* of *issuer*, which has *keys*.
+
+    Args:
+        nonce: That of a login, where it is a token of identity for the console, which is another
+            audience than the gateway's (OpenID Connect Core 1.0, section 3.1.3.7).
 
     Raises:
         UnknownKey: None of *keys* is the one that the token names.
@@ -86,8 +92,8 @@ def verify_token(token: str, issuer: Issuer, keys: KeySet) -> TokenClaims:
         jwt.JWTClaimsRegistry(
             leeway=LEEWAY,
             iss={"essential": True, "value": issuer.issuer},
-            aud={"essential": True, "value": issuer.audience},
             exp={"essential": True},
+            **_expected(issuer, nonce),
         ).validate(claims)
     except InvalidKeyIdError as error:
         raise UnknownKey("its key is unknown") from error
@@ -103,6 +109,17 @@ def verify_token(token: str, issuer: Issuer, keys: KeySet) -> TokenClaims:
         if not isinstance(tenant, str) or not tenant:  # It is not the default tenant's.
             raise TokenRefused(f"it has no {issuer.tenant_claim}")
     return TokenClaims(name, _roles(claims, issuer.roles), float(claims["exp"]), tenant)
+
+
+def _expected(issuer: Issuer, nonce: str | None) -> dict[str, Any]:
+    """For whom a token must be: the gateway, or a login of the console with this *nonce*."""
+    if nonce is None:
+        return {"aud": {"essential": True, "value": issuer.audience}}
+    return {
+        "aud": {"essential": True, "value": issuer.client_id},
+        "nonce": {"essential": True, "value": nonce},
+        "azp": {"essential": False, "value": issuer.client_id},
+    }
 
 
 def claim(claims: Mapping[str, Any], path: str) -> Any:

@@ -100,9 +100,11 @@ def _identification(
         return Identification(trusted), None, None
     from gateway.security.authentication import Authentication
     from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.openid_login import OpenIdLogin
     from gateway.security.sessions import Sessions
 
     file = IdentitiesFile(path)
     authentication = Authentication(file.identities, path)
     identification = Identification(trusted, authentication=authentication)
-    return identification, file, Sessions(authentication)
+    openid = OpenIdLogin(authentication, path.parent)
+    return identification, file, Sessions(authentication, openid)

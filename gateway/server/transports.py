@@ -94,6 +94,7 @@ class TransportRoom(Room):
             dialer,
             HttpTransport(dialer, limits=PATIENT),
             endpoints=_endpoints(settings),
+            parsing=parsing,
         )
         self.schemes = Schemes(
             peers.policy,

@@ -75,6 +75,7 @@ from gateway.settings.values import (
     read_slots,
     read_words,
 )
+from gateway.signed_topics.settings import SignedTopicsRow
 from mediation.model.requests import Sequences
 
 FILE = "dragoman.toml"
@@ -267,6 +268,8 @@ class Settings(BaseSettings):
     """Attempts that a host gets for strangers until it accepts a message: a minute, and in all."""
     webhook_handshake: str = Field("strangers", pattern="^(always|strangers|never)$")
     """Whose consumers of CloudEvents must agree before a subscription is made."""
+    consumer_challenge: str = Field("never", pattern="^(always|strangers|never)$")
+    """Whose consumers that speak SOAP must agree before a subscription is made."""
     deliver_to_self: bool = False
     egress_ca: Path | None = None
     """The only authorities trusted when something is sent, instead of those of the system."""
@@ -290,7 +293,7 @@ class Settings(BaseSettings):
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 
     ws_security: WsSecurity = WsSecurity()
-    """Signatures of messages."""
+    """Signed and encrypted messages."""
     grid_events: GridEvents = GridEvents()
     """Grid SOAP Events."""
     directory: Directory | None = None
@@ -301,6 +304,8 @@ class Settings(BaseSettings):
     """Where channels are subscribed."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
+    signed_topics: tuple[SignedTopicsRow, ...] = Field((), max_length=1000)
+    """Topics on which events must be signed by their publishers."""
     discovery_node: bool = False
     """The gateway is a topic discovery node."""
     discovery: DiscoverySettings | None = None
@@ -412,8 +417,9 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 yield f"{name}: needs tls_certificate, too"
-        if self.ws_security.signers is not None and self.identities is None:
-            yield "ws_security.signers: needs identities, too"
+        for name in ("signers", "key"):
+            if getattr(self.ws_security, name) is not None and self.identities is None:
+                yield f"ws_security.{name}: needs identities, too"
         if self.client_certificate_header and not self.trusted_proxies:
             yield "client_certificate_header: needs trusted_proxies, too"
         tokens = [one.token for one in self.relays]

@@ -132,7 +132,7 @@ def _is_demand(text: str) -> str:
 
 
 class WsSecurity(BaseModel):
-    """The table ``ws_security``: signatures of messages (WS-Security, X.509)."""
+    """The table ``ws_security``: signed and encrypted messages (WS-Security, X.509)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -142,11 +142,19 @@ class WsSecurity(BaseModel):
     """Rights, and paths of endpoints, for which messages must be signed."""
     sha1: bool = False
     """Whether SHA-1 is taken, too."""
+    key: Path | None = None
+    """PEM: the key, of RSA, that decrypts messages; two while one replaces the other."""
+    encrypted: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
+    """Rights, and paths of endpoints, for which the Body of messages must be encrypted."""
+    cbc: bool = False
+    """Whether AES-CBC is taken, too, in messages that are signed."""
 
     @model_validator(mode="after")
     def _knows_signers(self) -> Self:
         if self.required and self.signers is None:
             raise ValueError("required: needs signers, too")
+        if self.encrypted and self.key is None:
+            raise ValueError("encrypted: needs key, too")
         return self
 
 

@@ -1,27 +1,40 @@
-"""Step "identify": who sends a message, where WS-Security in it says that.
+"""Step "identify": who sends a message, where WS-Security in it says that; and before it is read,
+the step that decrypts it.
 
 A signature counts more than a UsernameToken, and both more than what the connection says: the
 message may have come through others. The signer is who its certificate says, as in mutual TLS.
 """
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, Self
 
-from filters import DocumentLimits, Reason
+from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
-from gateway.parsing import Parsing
+from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.authorise import right_for
 from gateway.security.identify import Identification, TransportFacts
-from gateway.security.resource_addresses import ResourceAddress, ResourceKind
-from gateway.security.signers_file import SignersFile
+from gateway.security.resource_addresses import ENDPOINTS, ResourceAddress, ResourceKind
+from gateway.security.ws_security_files import WsSecurityFile
 from gateway.sequences.operations import parts_of
+from gateway.soap.endpoint_rules import endpoint_named
 from gateway.soap.used_once import UsedOnce
 from gateway.soap.username_tokens import UsernameTokens
 from mediation.model.errors import MediationError
 from mediation.model.requests import Incoming, Request
-from mediation.ws_security import USUAL, Algorithms, SignedMessage, verify_message
+from mediation.ws_security import (
+    USUAL,
+    Algorithms,
+    Decrypted,
+    DecryptionKeys,
+    SignedMessage,
+    Trust,
+    decrypt_message,
+    decryption_failed,
+    verify_message,
+)
 
 _SIGNER = "x509"
 """The user of fingerprints among nonces: a user of UsernameTokens has a name of its own."""
@@ -29,12 +42,48 @@ _OF_OURS = frozenset({ResourceKind.SOURCE, ResourceKind.SEQUENCE})
 """Addresses that only producers and consumers know that the gateway chose."""
 
 
+@dataclass(frozen=True, slots=True)
+class DecryptedMessage:
+    """A message after it was decrypted.
+
+    Attributes:
+        hidden: Makes what is answered instead of anything else until its signature is verified;
+            None where anything may be said of it.
+    """
+
+    inbound: Inbound
+    hidden: Callable[[], Refused] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Rights, and endpoints with what is below them, for which messages must be secured."""
+
+    rights: frozenset[str]
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Collection[str]) -> Self:
+        """Read rights, and paths, which begin with a slash."""
+        rights = frozenset(one for one in words if not one.startswith("/"))
+        return cls(rights, tuple(one.rstrip("/") for one in words if one.startswith("/")))
+
+    def covers(self, path: str, request: Request) -> bool:
+        """Return True if it is for *request*, or for the endpoint at *path*."""
+        if any(path == one or path.startswith(f"{one}/") for one in self.paths):
+            return True
+        return right_for(type(request)).value in self.rights
+
+
 class MessageSecurity:
-    """Identifies senders by their signatures and tokens, and says who must sign.
+    """Decrypts messages, identifies senders by their signatures and tokens, and says who must sign.
 
     Args:
         signers: Whose signatures count; None where nobody's does.
-        required: Rights, and paths of endpoints, for which messages must be signed.
+        keys: Those that decrypt; None where nothing is.
+        cbc: AES-CBC is taken, too.
+        required: For what messages must be signed: rights, and paths of endpoints.
+        encrypted: For what their Body must be encrypted, likewise.
     """
 
     def __init__(
@@ -44,9 +93,12 @@ class MessageSecurity:
         used: UsedOnce,
         parsing: Parsing,
         limits: DocumentLimits,
-        signers: SignersFile | None = None,
+        signers: WsSecurityFile[Trust] | None = None,
+        keys: WsSecurityFile[DecryptionKeys] | None = None,
         *,
+        cbc: bool = False,
         required: Collection[str] = (),
+        encrypted: Collection[str] = (),
         algorithms: Algorithms = USUAL,
     ) -> None:
         self._identification = identification
@@ -54,11 +106,48 @@ class MessageSecurity:
         self._used = used
         self._parsing = parsing
         self._limits = limits
-        self.signers = signers
-        self._rights = frozenset(one for one in required if not one.startswith("/"))
-        self._paths = tuple(one.rstrip("/") for one in required if one.startswith("/"))
+        self._signers = signers
+        self._keys = keys
+        self._cbc = cbc
+        self._signed_for = Demand.of(required)
+        self._encrypted_for = Demand.of(encrypted)
         self._algorithms = algorithms
         self._tokens = UsernameTokens(identification, authentication, used, parsing, limits)
+
+    def works(self) -> Iterable[Callable[[], Coroutine[Any, Any, None]]]:
+        """Reads files again that change."""
+        return [one.watch for one in (self._signers, self._keys) if one is not None]
+
+    def may_decrypt(self, octets: bytes) -> bool:
+        """Return True if an envelope may be encrypted, and there is a key."""
+        return self._keys is not None and b"EncryptedData" in octets
+
+    async def decrypt(self, inbound: Inbound) -> DecryptedMessage:
+        """Decrypt the Body of *inbound*, where it is encrypted, in a thread.
+
+        Raises:
+            MediationError: ``SIGNATURE_REFUSED``, ``ALGORITHM_UNSUPPORTED``: it cannot be.
+            Refused: It is no envelope. ``UNAVAILABLE``: there is too much to do.
+        """
+        keys = self._keys
+        if keys is None:
+            return DecryptedMessage(inbound, None)
+
+        def decrypt(learnt: set[str] | None) -> Decrypted | None:
+            return decrypt_message(
+                inbound.octets, keys.content, cbc=self._cbc, limits=self._limits, learnt=learnt
+            )
+
+        sender = inbound.principal
+        # With a private key even what is small takes 1 ms.
+        octets = max(len(inbound.octets), SMALL + 1)
+        found = await self._parsing.run_parser(
+            octets, decrypt, trusted=not sender.limits.quotas, owner=sender.owner
+        )
+        if found is None:
+            return DecryptedMessage(inbound, None)
+        hidden = None if found.authenticated else decryption_failed
+        return DecryptedMessage(replace(inbound, octets=found.octets, encrypted=True), hidden)
 
     async def identify(self, inbound: Inbound, incoming: Incoming) -> Inbound:
         """Return *inbound* as a message of whom its Security header proves; as it is without one.
@@ -91,14 +180,14 @@ class MessageSecurity:
         return replace(inbound, principal=principal, signed=True)
 
     async def _verified(self, inbound: Inbound) -> SignedMessage | None:
-        signers = self.signers
+        signers = self._signers
         if signers is None or b"Signature" not in inbound.octets:
             return None
 
         def verify(learnt: set[str] | None) -> SignedMessage | None:
             return verify_message(
                 inbound.octets,
-                signers.trust,
+                signers.content,
                 now=datetime.now(UTC),
                 limits=self._limits,
                 algorithms=self._algorithms,
@@ -120,28 +209,41 @@ class MessageSecurity:
         if not await self._used.use(_SIGNER, signed.fingerprint):
             raise _not_accepted("the message was sent before")
 
-    def check(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> None:
-        """Refuse a request that must be signed, and is not.
+    def check(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None,
+    ) -> None:
+        """Refuse a request, for the address *to*, that must be secured, and is not.
 
         Raises:
             MediationError: ``TOKEN_INVALID``.
         """
-        if self.demands(inbound, request, resource):
+        lacking = self.lacking(inbound, request, resource, to)
+        if lacking:
             raise MediationError(
-                Reason.TOKEN_INVALID,
-                "The message must be signed here (WS-Security, with an X.509 certificate).",
+                Reason.TOKEN_INVALID, f"The message must be {lacking} here (WS-Security, X.509)."
             )
 
-    def demands(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> bool:
-        """Return True if *request* must be signed, and is not."""
-        if inbound.signed or inbound.asked or not (self._rights or self._paths):
-            return False
-        if resource is not None and resource.kind in _OF_OURS:
-            return False
-        path = inbound.path
-        if any(path == one or path.startswith(f"{one}/") for one in self._paths):
-            return True
-        return right_for(type(request)).value in self._rights
+    def lacking(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None = None,
+    ) -> str:
+        """What *request* must be, and is not: signed, or encrypted; else empty."""
+        if inbound.asked or (resource is not None and resource.kind in _OF_OURS):
+            return ""
+        # Over SOAP.TCP it is the address in the message that names the endpoint.
+        path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
+        if not inbound.signed and self._signed_for.covers(path, request):
+            return "signed"
+        if not inbound.encrypted and self._encrypted_for.covers(path, request):
+            return "encrypted"
+        return ""
 
 
 def _not_accepted(why: str) -> MediationError:

@@ -68,7 +68,7 @@ class SoapRoom(Room):
         event_types: DeclaredTypes,
     ) -> None:
         self._drain = settings.drain
-        self._signers = security.signers if security is not None else None
+        self._security = security
         rules = endpoint_rules(settings, event_types)
         step = None
         if sequences is not None:
@@ -111,7 +111,7 @@ class SoapRoom(Room):
         return soap_routes(self.endpoint)
 
     def works(self) -> Iterable[Work]:
-        return (self._signers.watch,) if self._signers is not None else ()
+        return self._security.works() if self._security is not None else ()
 
     def metrics(self) -> Iterable[Sample]:
         yield from self.service.metrics()

@@ -4,7 +4,9 @@
     ---------  ----------------------------  -------------------------------------------------
     identify   gateway.security.identify     tells the principal; asked by the transport, for it
                                              decides already where a message may be read
+    decrypt    gateway.soap.message_security decrypts the Body, where it is encrypted
     read       gateway.soap.read             makes octets a request
+    identify   gateway.soap.message_security tells the principal anew, where the message says it
     reliable   gateway.soap.reliable         keeps sequences: once, in order, acknowledged
     authorise  gateway.security.authorise    says whether the principal may ask for that
     deposit    gateway.soap.deposit          keeps what is sent to a mailbox; else:
@@ -116,7 +118,11 @@ class SoapService:
         """Do what *inbound* asks for; it raises nothing."""
         context = None
         identifiers: tuple[str, ...] = ()
+        hidden: Callable[[], Refused] | None = None
         try:
+            if self._security is not None and self._security.may_decrypt(inbound.octets):
+                decrypted = await self._security.decrypt(inbound)
+                inbound, hidden = decrypted.inbound, decrypted.hidden
             try:
                 incoming = await read_inbound(
                     inbound,
@@ -127,20 +133,28 @@ class SoapService:
                 )
             except Rejected as rejected:
                 resource = addressed(inbound.path, rejected.context.headers.to)
-                if resource is None or not keeps_unread(resource, rejected):
+                if hidden is not None or resource is None or not keeps_unread(resource, rejected):
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
             if self._security is not None and names.WSSE in context.header_namespaces:
                 inbound = await self._security.identify(inbound, incoming)
+            if hidden is not None:
+                if not inbound.signed:
+                    raise hidden()
+                hidden = None
             answering = self._reliable(inbound, incoming, self._proceed)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.
             return await answered_in_time(answering, too_late=_give_back)
         # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
+            if hidden is not None:  # Not even its specification is said.
+                return await self._refuse(inbound, hidden(), None, ())
             return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
         except Refused as refused:
+            if hidden is not None:
+                return await self._refuse(inbound, hidden(), None, ())
             return await self._refuse(inbound, refused, context, identifiers)
         except Exception:
             _log.exception("soap.internal-error")
@@ -188,7 +202,7 @@ class SoapService:
             raise AdapterUnavailable("The gateway is stopping.")
         authorise_request(inbound.principal, incoming.request, resource)
         if self._security is not None:
-            self._security.check(inbound, incoming.request, resource)
+            self._security.check(inbound, incoming.request, resource, context.headers.to)
         if resource is not None and is_deposit(resource, context.operation):
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
@@ -215,7 +229,7 @@ class SoapService:
                 raise AdapterUnavailable("The gateway is stopping.")
             authorise(inbound.principal, Right.PUBLISH, resource)
             if self._security is not None:
-                self._security.check(inbound, Publish(()), resource)
+                self._security.check(inbound, Publish(()), resource, context.headers.to)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
@@ -238,11 +252,11 @@ class SoapService:
         operation = type(request).__name__
         try:
             authorise_request(inbound.principal, request, resource)
-            if self._security is not None and self._security.demands(inbound, request, resource):
-                raise Refused(
-                    Reason.NOT_ALLOWED,
-                    "This must be asked for by a message in SOAP that is signed.",
-                )
+            security = self._security
+            lacking = security.lacking(inbound, request, resource) if security is not None else ""
+            if lacking:
+                text = f"This must be asked for by a message in SOAP that is {lacking}."
+                raise Refused(Reason.NOT_ALLOWED, text)
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise

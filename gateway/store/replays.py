@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
 
-from filters.archive_ranges import Position
-from gateway.model.replays import Replay, ReplayProgress, ReplaySelection, ReplayState
+from filters.archive_positions import Position
+from gateway.model.replays import Replay, ReplayKind, ReplayProgress, ReplaySelection, ReplayState
 from gateway.store import replicas, schema, waiting_deliveries
 from gateway.store.messages import storable
-from gateway.store.schema import held, replays
+from gateway.store.schema import held, mailbox_messages, replays
 from gateway.store.statements import number
 from gateway.store.waiting_deliveries import HeldRow
 from mediation.model.messages import Notification
@@ -26,8 +26,7 @@ MOST = 100
 """Replays that run at a time."""
 KEPT = 30 * 86_400.0
 """Seconds for which a replay that has ended is remembered."""
-REPLAYED = "replay"
-"""The kind of a replay that somebody asked for."""
+_GOING = (ReplayState.RUNNING.value, ReplayState.CANCELLING.value)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BEGIN = text(
@@ -39,7 +38,8 @@ _BEGIN = text(
     "until = excluded.until, selection = excluded.selection, rate = excluded.rate, "
     "state = 'running', detail = '', reached = excluded.reached, "
     "reached_id = excluded.reached_id, read = 0, replayed = 0, known = 0, unevaluated = 0, "
-    "begun = excluded.begun, changed = excluded.changed WHERE replays.state <> 'running'"
+    "begun = excluded.begun, changed = excluded.changed "
+    "WHERE replays.state NOT IN ('running', 'cancelling')"
 )
 
 
@@ -56,9 +56,9 @@ def begin(connection: Connection, replay: Replay) -> bool:
     position = replay.progress.position
     values = {
         "subscription": replay.subscription,
-        "kind": REPLAYED,
+        "kind": replay.kind.value,
         "since": _microseconds(replay.since.time),
-        "until": _microseconds(replay.until),
+        "until": None if replay.until is None else _microseconds(replay.until),
         "selection": _written(replay),
         "rate": replay.rate,
         "reached": _microseconds(position.time),
@@ -76,8 +76,8 @@ def find(connection: Connection, subscription: str) -> Replay | None:
 
 
 def running(connection: Connection) -> list[Replay]:
-    """All replays that run, in the order in which they began."""
-    query = select(replays).where(replays.c.state == ReplayState.RUNNING.value)
+    """All replays that run, or are about to end, in the order in which they began."""
+    query = select(replays).where(replays.c.state.in_(_GOING))
     return [_read(row) for row in connection.execute(query.order_by(replays.c.begun))]
 
 
@@ -85,10 +85,12 @@ def add(
     connection: Connection,
     replay: Replay,
     progress: ReplayProgress,
-    work: Sequence[tuple[Notification, int]],
+    work: Sequence[tuple[Notification, int, str | None]],
 ) -> tuple[Replay, Added] | None:
-    """Let notifications wait for the subscription of *replay*, each at its position, and note the
-    *progress* that this is. Those that wait already, or lie in the dead letters, are left out.
+    """Let notifications wait for the subscription of *replay*, each at its position and with its
+    key, and note the
+    *progress* that this is, but for how many were replayed or known, which shows here: those that
+    wait already, or lie in the dead letters, are left out.
 
     They wait in the first partition, so that they are sent in their order.
 
@@ -104,8 +106,8 @@ def add(
         return None
     id_, now = replay.subscription, time.time()
     rows = [
-        (notification, HeldRow(id_, position, notification.octets, now))
-        for notification, position in work
+        (notification, HeldRow(id_, position, notification.octets, now, order_key=key))
+        for notification, position, key in work
     ]
     if not _note(connection, replay, progress):
         return None
@@ -114,8 +116,8 @@ def add(
     added = Added(sum(kept), octets)
     progress = replace(
         progress,
-        replayed=progress.replayed + added.count,
-        known=progress.known + len(rows) - added.count,
+        replayed=replay.progress.replayed + added.count,
+        known=replay.progress.known + len(rows) - added.count,
     )
     connection.execute(
         replays.update()
@@ -134,6 +136,7 @@ def _note(connection: Connection, replay: Replay, progress: ReplayProgress) -> b
         replays.update()
         .where(
             *_same(replay),
+            replays.c.state == ReplayState.RUNNING.value,
             replays.c.reached == _microseconds(former.time),
             replays.c.reached_id == storable(former.id),
         )
@@ -150,11 +153,7 @@ def _note(connection: Connection, replay: Replay, progress: ReplayProgress) -> b
 
 
 def _same(replay: Replay) -> tuple[Any, ...]:
-    return (
-        replays.c.subscription == replay.subscription,
-        replays.c.begun == replay.begun,
-        replays.c.state == ReplayState.RUNNING.value,
-    )
+    return replays.c.subscription == replay.subscription, replays.c.begun == replay.begun
 
 
 def describe(connection: Connection, replay: Replay, detail: str) -> None:
@@ -165,21 +164,44 @@ def describe(connection: Connection, replay: Replay, detail: str) -> None:
 def end(connection: Connection, replay: Replay, state: ReplayState, detail: str = "") -> bool:
     """Note that *replay* has ended, and why; False where it had."""
     values = {"state": state.value, "detail": detail, "changed": time.time()}
-    return connection.execute(replays.update().where(*_same(replay)).values(values)).rowcount == 1
+    going = replays.update().where(*_same(replay), replays.c.state.in_(_GOING))
+    return connection.execute(going.values(values)).rowcount == 1
 
 
-def waiting(connection: Connection, subscription: str) -> Added:
-    """The deliveries that wait for a subscription in the store, and their bytes."""
+def cancel(connection: Connection, subscription: str) -> None:
+    """Have the replay into a subscription end, if one runs."""
+    running = replays.c.state == ReplayState.RUNNING.value
+    cancelled = replays.update().where(replays.c.subscription == subscription, running)
+    connection.execute(cancelled.values(state=ReplayState.CANCELLING.value))
+
+
+def waiting(connection: Connection, subscription: str, mailbox: str | None = None) -> Added:
+    """The deliveries that wait for a subscription in the store, and the messages in the *mailbox*
+    with this key; and their bytes."""
     query = select(func.count(), func.coalesce(func.sum(held.c.octets), 0))
     count, octets = connection.execute(query.where(held.c.subscription == subscription)).one()
+    if mailbox is not None:
+        there = mailbox_messages.c
+        query = select(func.count(), func.coalesce(func.sum(there.octets), 0))
+        query = query.where(there.mailbox == mailbox, there.handed.is_(None))
+        more, bytes_ = connection.execute(query).one()
+        count, octets = count + more, octets + bytes_
     return Added(count, int(octets))
+
+
+def last_position(connection: Connection, subscription: str, before: int) -> int:
+    """The highest position of a delivery that waits for a subscription, among those *before*
+    one; 0 where none does."""
+    query = select(func.max(held.c.position))
+    query = query.where(held.c.subscription == subscription, held.c.position < before)
+    return int(connection.execute(query).scalar() or 0)
 
 
 def forget(connection: Connection) -> None:
     """Forget replays that ended long ago, and those of subscriptions that are gone."""
     alive = select(schema.subscriptions.c.id)
     old = replays.c.changed < time.time() - KEPT
-    ended = replays.c.state != ReplayState.RUNNING.value
+    ended = replays.c.state.not_in(_GOING)
     gone = replays.c.subscription.not_in(alive)
     connection.execute(replays.delete().where((ended & old) | gone))
 
@@ -202,7 +224,7 @@ def _read(row: Row[Any]) -> Replay:
     return Replay(
         row.subscription,
         Position(_moment(row.since), said["since_id"]),
-        _moment(row.until),
+        None if row.until is None else _moment(row.until),
         ReplaySelection(said["topic"], said["xpath"], namespaces),
         row.rate,
         ReplayProgress(
@@ -216,6 +238,7 @@ def _read(row: Row[Any]) -> Replay:
         row.changed,
         ReplayState(row.state),
         row.detail,
+        ReplayKind(row.kind),
     )
 
 

@@ -82,6 +82,7 @@ messages = Table(
 """Notifications that somebody waits for, or that lie in the dead letters: each once. The body comes
 last, for SQLite reads through a large one to reach the columns behind it."""
 
+_with_key = text("order_key IS NOT NULL")
 held = Table(
     "held",
     metadata,
@@ -94,10 +95,21 @@ held = Table(
     Column("answered", Integer, nullable=False),
     Column("due", Float, nullable=False),
     Column("partition", Integer, nullable=False, server_default="0"),
+    Column("order_key", Text),
     Index("held_message", "message", "subscription", unique=True),
+    Index(
+        "held_by_key",
+        "subscription",
+        "order_key",
+        "position",
+        "partition",
+        sqlite_where=_with_key,
+        postgresql_where=_with_key,
+    ),
     sqlite_with_rowid=False,
 )
-"""Deliveries that wait in the store, in the order of ``position`` for each subscription."""
+"""Deliveries that wait in the store, in the order of ``position`` for each subscription; those with
+an ``order_key`` in the order of ``position`` for each key."""
 
 dead_letters = Table(
     "dead_letters",
@@ -160,6 +172,16 @@ replica_rates = Table(
     Column("rates", Text, nullable=False),
 )
 """The rates of the last hour of each gateway that uses the store; ``written`` is the database's
+time."""
+
+replica_failures = Table(
+    "replica_failures",
+    metadata,
+    Column("replica", Text, primary_key=True),
+    Column("written", Float, nullable=False),
+    Column("failures", Text, nullable=False),
+)
+"""Which subscriptions fail at each gateway that uses the store; ``written`` is the database's
 time."""
 
 used_nonces = Table(
@@ -462,6 +484,18 @@ replays = Table(
 ``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
 is the position behind the last row that was looked at."""
 
+signed_events = Table(
+    "signed_events",
+    metadata,
+    Column("signer", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("carried", Text, nullable=False),
+    Column("until", Float, nullable=False, index=True),
+)
+"""Signed events that came, by the identifier of the signer's key and the id that it signed;
+``stage`` is of `gateway.store.signed_events`, ``carried`` the digest of what it came in."""
+
 host_decisions = Table(
     "host_decisions",
     metadata,
@@ -471,3 +505,14 @@ host_decisions = Table(
     Column("decided", Float, nullable=False),
 )
 """What operators have decided about hosts that messages are sent to."""
+
+shown_roles = Table(
+    "shown_roles",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("issuer", Text, nullable=False),
+    Column("roles", Text, nullable=False),
+    Column("until", Float, nullable=False),
+    Column("written", Float, nullable=False, index=True),
+)
+"""Roles that tokens said their users have: until then they count for what these subscribed to."""

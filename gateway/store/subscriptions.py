@@ -22,7 +22,7 @@ from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation.model.calling import Calling
 from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
-from mediation.model.messages import Lease, Packaging, Policy, Rights, Subscription
+from mediation.model.messages import CatchingUp, Lease, Packaging, Policy, Rights, Subscription
 from mediation.model.versions import DataForm
 
 
@@ -153,6 +153,8 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 **_write_rights(policy.rights),
                 **({"channel": policy.channel} if policy.channel else {}),
                 **({"hold_while_paused": True} if policy.hold_while_paused else {}),
+                **({"catching_up": policy.catching_up.value} if policy.catching_up.value else {}),
+                **({"order_key": policy.order_key} if policy.order_key else {}),
             }
         ),
         "manager": subscription.manager,
@@ -192,6 +194,8 @@ def _read(row: Any) -> Subscription:
                 _read_rights(policy.get("rights")),
                 policy.get("channel", ""),
                 policy.get("hold_while_paused", False),
+                CatchingUp(policy.get("catching_up", "")),
+                policy.get("order_key", ""),
             )
         ),
         manager=row["manager"],

@@ -86,9 +86,10 @@ class Consumers:
                 keys.add(key)
         await self._mailboxes.learn(keys, names)
 
-    def known(self, epr: EndpointReference, subscription: str | None = None) -> Target:
-        """The target of a consumer that was taken on, as far as this process knows; *subscription*
-        is the key of its subscription, which may have a mailbox of its own.
+    def known(self, epr: EndpointReference, owner: str, subscription: str | None = None) -> Target:
+        """The target of a consumer that was taken on for *owner*, as far as this process knows;
+        *subscription* is the key of its subscription, which may have a mailbox of its own. A
+        mailbox of another tenant is none.
 
         Raises:
             AddressRefused: Nothing can be sent there.
@@ -102,7 +103,7 @@ class Consumers:
         if mailbox is None:
             key = mailbox_key(address, (*epr.properties, *epr.parameters))
             mailbox = self._mailboxes.known(key) if key else None
-        if mailbox is not None:
+        if mailbox is not None and tenant_of(mailbox.owner) == tenant_of(owner):
             return mailbox_target(mailbox, address)
         return self._schemes.read(address)
 

@@ -2,7 +2,7 @@
 
 counted     the sender's rate and stored bytes; rights to the topic are proved
 checked     addresses, filter, lease, quotas
-agreed      the consumer is asked: the handshake of a web hook, CreateSequence
+agreed      the consumer is asked: the handshake of a web hook, a challenge, CreateSequence
 renewed     instead, where it has a bookmark, repeats a subscription, or has its identity
 committed   the row is in the store, and the filter in force; then it is answered
 """
@@ -11,11 +11,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeAlias
 
 import structlog
 
 from adapters import XPathFilterAdapter
 from filters import Filter, Reason, Refused
+from filters.archive_positions import Position
 from gateway.delivery import Entry
 from gateway.egress import Target
 from gateway.interning import shared
@@ -27,16 +29,24 @@ from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQu
 from gateway.security.resource_addresses import shown
 from gateway.store import StoreUnavailable
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.challenges import Challenges
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.lifecycle.existing_subscriptions import ExistingSubscriptions
 from gateway.subscriptions.lifecycle.leases import LeaseTerms, grant, within
-from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, Start
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.sequences.subscriber_sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable, identity_of
 from gateway.subscriptions.webhooks import WebHooks
 from mediation.model.delivery_modes import DeliveryMode
-from mediation.model.messages import EndpointReference, Lease, Policy, Rights, Subscription
+from mediation.model.messages import (
+    CatchingUp,
+    EndpointReference,
+    Lease,
+    Policy,
+    Rights,
+    Subscription,
+)
 from mediation.model.requests import Context, Subscribe, SubscribePulling
 from mediation.model.specification import Specification
 from mediation.model.versions import Spec, Wsa
@@ -45,6 +55,9 @@ from mediation.specifications import SPECIFICATIONS
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
+StartOf: TypeAlias = Callable[[Subscription, Position, Principal], Awaitable[Start]]
+"""Has a subscription of a principal begin with what the archive has from a position on; it raises
+`Refused`."""
 Prove = Callable[[], Awaitable[Rights | None]]
 """Proves the rights of a subscriber to the topic that its filter names, where that is somebody's;
 None where it is everybody's. It raises `Refused`."""
@@ -83,6 +96,7 @@ class SubscriptionCreation:
         adapter: XPathFilterAdapter,
         consumers: Consumers,
         web_hooks: WebHooks,
+        challenges: Challenges,
         sequences: SubscriberSequences,
         lifecycle: Lifecycle,
         existing: ExistingSubscriptions,
@@ -92,12 +106,15 @@ class SubscriptionCreation:
         quotas: SubscriptionQuotas,
         owner_bytes: OwnerBytes | None = None,
         may_subscribe: Callable[[Filter, Principal], None],
+        start_of: StartOf,
     ) -> None:
+        self._start_of = start_of
         self._may_subscribe = may_subscribe
         self._table = table
         self._adapter = adapter
         self._consumers = consumers
         self._web_hooks = web_hooks
+        self._challenges = challenges
         self._sequences = sequences
         self._lifecycle = lifecycle
         self._existing = existing
@@ -133,7 +150,7 @@ class SubscriptionCreation:
         rights = None if prove is None else await prove()
         asked = _SubscribeRequest(request, context.spec, principal, base, channel, rights, now)
         asked = await self._check(asked)
-        asked = await self._ask_web_hook(asked)
+        asked = await self._ask_consumer(asked)
         if isinstance(asked.body, Subscribe):
             return await self._subscribe_consumer(asked, asked.body)
         return await self._subscribe_mailbox(asked, asked.body)
@@ -159,14 +176,20 @@ class SubscriptionCreation:
         )
         return replace(asked, now=now, expires=expires)
 
-    async def _ask_web_hook(self, asked: _SubscribeRequest) -> _SubscribeRequest:
-        """Ask the consumer whether it agrees, and at which rate, where the specification has it."""
+    async def _ask_consumer(self, asked: _SubscribeRequest) -> _SubscribeRequest:
+        """Ask the consumer whether it agrees; and at which rate, where the specification has it."""
         request = asked.body
-        if not isinstance(request, Subscribe) or not asked.specification.handshake:
+        if not isinstance(request, Subscribe):
             return asked
-        rate = await self._web_hooks.ask(request.consumer, asked.principal)
+        if asked.specification.handshake:
+            rate = await self._web_hooks.ask(request.consumer, asked.principal)
+            request = replace(request, rate=rate)
+        elif not await self._challenges.ask(
+            request.consumer, asked.target, asked.spec, asked.principal
+        ):
+            return asked
         self._check_quotas(asked.principal, asked.target)  # Others came while the consumer thought.
-        return self._with_lease(replace(asked, body=replace(request, rate=rate)), datetime.now(UTC))
+        return self._with_lease(replace(asked, body=request), datetime.now(UTC))
 
     async def _subscribe_consumer(
         self, asked: _SubscribeRequest, request: Subscribe
@@ -174,7 +197,7 @@ class SubscriptionCreation:
         """Create a subscription whose messages are sent to its consumer, or renew one."""
         subscription = _new_subscription(
             asked,
-            _policy(request, asked.rights, asked.channel),
+            _policy(request, asked.rights, asked.channel, _catching_up(asked)),
             consumer=request.consumer,
             end_to=request.end_to,
             secret=request.secret,
@@ -201,6 +224,7 @@ class SubscriptionCreation:
             delivery=request.delivery,
             rights=asked.rights,
             channel=asked.channel,
+            catching_up=_catching_up(asked),
         )
         subscription = _new_subscription(asked, policy)
         mailbox = Mailbox(
@@ -249,7 +273,10 @@ class SubscriptionCreation:
         )
         identity = identity_of(subscription)
         if identity is None:
-            await begin(_entry(subscription, target), identity=None)
+            start = None
+            if subscription.policy.catching_up is not CatchingUp.DONE and asked.body.since:
+                start = await self._start_of(subscription, asked.body.since, asked.principal)
+            await begin(_entry(subscription, target), identity=None, start=start)
         else:
             renewed = await self._begin_identical(asked, subscription, target, begin, identity)
             if renewed is not None:
@@ -330,7 +357,16 @@ def _entry(subscription: Subscription, target: Target) -> Entry:
     return Entry(subscription, prepare(subscription), target)
 
 
-def _policy(request: Subscribe, rights: Rights | None, channel: str) -> Policy:
+def _catching_up(asked: _SubscribeRequest) -> CatchingUp:
+    """Whether a subscription begins with what the archive has."""
+    since = asked.body.since
+    early = since is not None and since.time < asked.now
+    return CatchingUp.ARCHIVE if early else CatchingUp.DONE
+
+
+def _policy(
+    request: Subscribe, rights: Rights | None, channel: str, catching_up: CatchingUp
+) -> Policy:
     """The policy of delivery that *request* asks for."""
     return Policy(
         raw=request.raw,
@@ -342,6 +378,8 @@ def _policy(request: Subscribe, rights: Rights | None, channel: str) -> Policy:
         calling=request.calling,
         rights=rights,
         channel=channel,
+        catching_up=catching_up,
+        order_key=request.order_key,
     )
 
 

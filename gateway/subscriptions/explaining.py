@@ -21,12 +21,14 @@ from gateway.mailboxes.transport import SCHEME
 from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
+from gateway.security.principals import tenant_of
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
 from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
-from mediation.model.messages import Notification
+from mediation.model.messages import CatchingUp, Notification
 from mediation.rendering import event
+from mediation.tenants import tenant_of_topic, topic_without_tenant
 
 TOPICS = 2000
 """Topics, the latest, that are matched against a topic expression."""
@@ -141,7 +143,7 @@ class Explainer:
         threads = ThreadPoolExecutor(1, "explaining")
         try:
             # What was published at channels with names is not among them.
-            topics = None if channel else tuple(self._topics.topics()[-TOPICS:])
+            topics = None if channel else self._topics_of(tenant_of(subscription.owner))
             filter_ = subscription.filter
             views = {one.view for one in filter_.contents if of_producer(one)}
             documents = await self._producer(views) if views else {}
@@ -155,6 +157,12 @@ class Explainer:
         steps += _deliveries(status)
         steps.append(await self._counts(entry))
         return steps
+
+    def _topics_of(self, tenant: str) -> tuple[Topic, ...]:
+        """The topics that were last published on in *tenant*, as it knows them."""
+        seen = (one for one in self._topics.topics() if tenant_of_topic(one) == tenant)
+        named = (topic_without_tenant(one) for one in seen)
+        return tuple(one for one in named if one is not None)[-TOPICS:]
 
     async def explain_filters(
         self, entries: Sequence[Entry], notification: Notification
@@ -239,6 +247,9 @@ def _lease(entry: Entry, now: datetime) -> Step:
 
 
 def _paused(entry: Entry) -> Step:
+    if entry.subscription.policy.catching_up is not CatchingUp.DONE:
+        text = "it gets what the archive has first: `subscriptions replay` says how far that is"
+        return Step("paused", None, text)
     if entry.subscription.policy.paused:
         held = "waits for it" if entry.holds else "passes it by"
         return Step("paused", False, f"it is paused: what is published {held}")

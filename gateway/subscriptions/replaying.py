@@ -1,163 +1,81 @@
-"""Replays: a range of the archive is read again, and delivered to one subscription.
+"""Replays: what an archive has is delivered to one subscription, because an operator asked for a
+range of it, or because the subscription began so.
 
-    archive --slices--> filter --matches--> rows of the store that wait, with the progress
-       thread             thread              |
-                                              +--> delivery, as of anything that waits
+The gateway that keeps house reads, whichever was asked (`gateway.subscriptions.archive_reading`).
 
-The gateway that keeps house reads, whichever was asked. It reads on while few deliveries wait for
-the subscription: a replay takes no room from what is published meanwhile. How far it is stands in
-the store, in the transaction that lets the rows wait, so that a crash neither loses nor doubles
-any.
+A subscription that begins with the archive has three phases, which its policy names:
+
+    ARCHIVE  rows come out of the archive, up to some seconds ago. What is published passes it by:
+             it is in the archive soon.
+    SEAM     what is published waits for it, in the store. What was published before is settled,
+             so that the archive has it; and the rest is read. What both have is known by source
+             and id, and there once: nothing of it was sent yet.
+    DONE     all that waits is sent, by the times of the messages; then what is published.
+
+A message that is matched long after it was accepted, as after an outage, is delivered at once in
+the first phase, because the reader may have passed its time: such a one may come twice.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
 
 import structlog
-from sqlalchemy import Connection
 
-from adapters import Evaluated
-from filters import (
-    Deferred,
-    Expression,
-    Filter,
-    FilterError,
-    Question,
-    Reason,
-    Refused,
-    Step,
-    Topic,
-    View,
-    compile,
-    parse_clark,
-    parse_expression,
+from adapters import XPathFilterAdapter
+from filters import FilterError, Reason, Refused, View
+from filters.archive_positions import Position
+from filters.archive_ranges import ArchiveReader
+from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.model.replays import (
+    Replay,
+    ReplayKind,
+    ReplayProgress,
+    ReplaySelection,
+    ReplayState,
 )
-from filters.archive import Row
-from filters.archive_ranges import ArchiveReader, Position
-from filters.dialects import TOPIC_FULL
-from gateway.delivery import Entry, WorkSharing, author, next_position
-from gateway.model.channels import CHANNEL_PROPERTY
-from gateway.model.replays import Replay, ReplayProgress, ReplaySelection, ReplayState
 from gateway.observing.samples import Sample, counter
-from gateway.observing.system_events import is_system_topic
-from gateway.publishing.archive import Archive
+from gateway.publishing.archive import PERIOD, Archive
 from gateway.publishing.filter_thread import FilterThread
-from gateway.security.principals import tenant_of
+from gateway.security.principals import OF_STRANGERS, Principal, tenant_of
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.store import replays as rows
-from gateway.store.replicas import HOUSE
-from gateway.subscriptions.matching import Guard, MayPublish, MayReceive
+from gateway.subscriptions.archive_reading import PAUSE, ArchiveReading, Rules, roots_of, selected
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, Start, SubscriptionUnknown
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.filtering import of_producer
-from mediation.grid_events import VIA_PROPERTY
-from mediation.model.messages import EndpointReference, Notification
-from mediation.model.versions import Wsa
-from mediation.tenants import as_its_tenant_knows_it, tenant_of_topic, topic_in
+from mediation.model.messages import CatchingUp, Subscription
 
 LOOK = 2.0
 """Seconds from one look for new replays to the next."""
+STORED = 0.1
+"""Seconds after which a new subscription is stored, mostly; else the next look finds it."""
 AT_A_TIME = 4
 """Replays that are read at a time; others have their turn in between."""
-PART = 64
-"""Rows that are matched, and added in one transaction, at a time."""
-WAITING, WAITING_OCTETS = 256, 16 * 2**20
-"""Deliveries that may wait for a subscription before more are added, and their bytes."""
-PAUSE = 0.5
-"""Seconds after which is looked again whether fewer wait."""
-RETRY = 2.0
-"""Seconds after which the store, or the archive, is asked again."""
-ARCHIVED = "urn:dragoman:archive"
-"""The source of messages in archives that do not say who published."""
-
-T = TypeVar("T")
-Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
-"""`XPathFilterAdapter.evaluate`."""
+OF_OWNER = 8
+"""Replays that run at a time for the subscriptions of one owner."""
+LAG = 15.0
+"""Seconds by which a reader keeps behind what is published: three times what a message may take to
+be matched, so that its row is there (`gateway.delivery.dispatcher.FRESH`)."""
+LAG_OF_OTHERS = PERIOD + 30.0
+"""The same where other gateways write to the archive, too, whose files are finished in time."""
+SLOW = 30.0
+"""Seconds that messages may wait for slow filters of others before they are archived."""
+SKEW = 5.0
+"""Seconds by which times of messages may be in the future."""
 Documents = Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]]
 """`ProducerDocuments.of`."""
 _log = structlog.get_logger("dragoman.replays")
-
-
-def notification_of(row: Row) -> Notification:
-    """The message that a row of an archive was, without its header blocks and attachments.
-
-    Raises:
-        ValueError: The row's topic is not one.
-    """
-    producer = None if row.producer is None else EndpointReference(row.producer, Wsa.V2005_08)
-    return as_its_tenant_knows_it(
-        Notification(
-            row.id,
-            row.source or ARCHIVED,
-            row.payload.encode(),
-            row.time,
-            parse_clark(row.topic) if row.topic else None,
-            row.action,
-            producer,
-            properties=row.properties,
-        )
-    )
-
-
-def selected(filter_: Filter, selection: ReplaySelection) -> Filter:
-    """What of *filter_* a replay wants.
-
-    Raises:
-        FilterError: The filter cannot be evaluated over an archive, or the selection is not valid.
-    """
-    declared = selection.namespaces
-    topics, contents = filter_.topics, filter_.contents
-    if selection.topic is not None:
-        topics = (*topics, Expression(selection.topic, TOPIC_FULL, declared))
-    if selection.xpath is not None:
-        contents = (*contents, Expression(selection.xpath, namespaces=declared))
-    wanted = replace(filter_, topics=topics, contents=contents)
-    compile(wanted)
-    return wanted
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Who may get what of an archive.
-
-    Attributes:
-        may_receive: Whether the owner of a subscription may get what is on a topic; None: all may.
-        may_publish: Whether who published natively had a right to; None: all had.
-        guard: Says which topics are somebody's; what is on these is not replayed, because the
-            proofs of its publishers are not in an archive. None: none is.
-    """
-
-    may_receive: MayReceive | None = None
-    may_publish: MayPublish | None = None
-    guard: Guard | None = None
-
-    def allow(self, entry: Entry, tenant: str, notification: Notification) -> bool:
-        """True if *entry* may get *notification*, an event of *tenant*, if its filter takes it."""
-        subscription, topic = entry.subscription, notification.topic
-        properties = notification.properties
-        passed = frozenset(properties.get(VIA_PROPERTY, "").split())
-        return (
-            tenant == tenant_of(subscription.owner)
-            and properties.get(CHANNEL_PROPERTY, "") == subscription.policy.channel
-            and passed.isdisjoint((subscription.consumer.address, entry.target.url))
-            and not is_system_topic(topic)
-            and not (self.guard is not None and topic is not None and self.guard.guards(topic))
-            and (self.may_publish is None or self.may_publish(notification))
-            and (self.may_receive is None or self.may_receive(subscription.owner, topic))
-        )
 
 
 class Replays:
     """Begins, carries out and cancels replays of *archive*; None: this gateway has none.
 
     Args:
-        evaluate: Evaluates what is dear, for the key of a subscription.
         documents: Returns the documents of the producer that views name, as they are now.
     """
 
@@ -166,27 +84,34 @@ class Replays:
         archive: Archive | None,
         store: Store,
         table: SubscriptionTable,
+        lifecycle: Lifecycle,
+        dispatchers: Dispatchers,
         sharing: WorkSharing,
-        evaluate: Evaluate,
+        adapter: XPathFilterAdapter,
         documents: Documents,
         rules: Rules,
     ) -> None:
         self._archive = archive
         self._store = store
         self._table = table
+        self._lifecycle = lifecycle
+        self._dispatchers = dispatchers
         self._sharing = sharing
-        self._evaluate = evaluate
+        self._adapter = adapter
         self._documents = documents
         self._rules = rules
         self._turns = asyncio.Semaphore(AT_A_TIME)
         self._tasks: dict[tuple[str, float], asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
-        self._position = 0
-        self.replayed = 0
+        self._ended = 0
+        self._readings: dict[str, ArchiveReading] = {}
 
     def metrics(self) -> Iterator[Sample]:
         if self._archive is not None:
-            yield counter("replayed", "Deliveries replayed from the archive.", self.replayed)
+            number = self._ended + sum(one.replayed for one in self._readings.values())
+            yield counter("replayed", "Deliveries replayed from the archive.", number)
+
+    # What is asked for.
 
     async def begin(
         self,
@@ -204,19 +129,11 @@ class Replays:
                 one runs already. ``FILTER_...``: its filter cannot be evaluated over an archive.
             QuotaExceeded: Too many run.
         """
-        if self._archive is None:
-            text = "This gateway has no archive: start it with --archive DIR."
-            raise Refused(Reason.ACTION_UNSUPPORTED, text)
-        if entry.delivery.at_most_once:
-            text = "It wants each event at most once, so nothing waits for it: none is replayed."
-            raise Refused(Reason.ACTION_UNSUPPORTED, text)
-        selected(entry.subscription.filter, selection)
+        self._check(entry.subscription, selection, Reason.ACTION_UNSUPPORTED)
+        await self._check_quota(None)
         now = time.time()
         progress = ReplayProgress(since)
         replay = Replay(entry.id, since, until, selection, rate, progress, now, now)
-        await self._store.submit(rows.forget)
-        if len(await self._store.submit(rows.running)) >= rows.MOST:
-            raise QuotaExceeded(Reason.QUOTA, f"{rows.MOST} replays run already.")
         if not await self._store.submit(partial(rows.begin, replay=replay)):
             text = "A replay into this subscription runs: wait for its end, or cancel it."
             raise Refused(Reason.ACTION_UNSUPPORTED, text)
@@ -227,6 +144,52 @@ class Replays:
         self._wake.set()
         return replay
 
+    async def start_of(
+        self, subscription: Subscription, since: Position, principal: Principal
+    ) -> Start:
+        """What has *subscription*, which is to be stored, begin with what was published from
+        *since* on.
+
+        Raises:
+            Refused: ``POLICY_UNSUPPORTED``: there is no archive, or nothing waits for it.
+                ``NOT_ALLOWED``: *principal* is a stranger.
+            QuotaExceeded: Too many run.
+        """
+        if principal.limits == OF_STRANGERS:
+            text = "What was published before is for those who are known here."
+            raise Refused(Reason.NOT_ALLOWED, text)
+        self._check(subscription, ReplaySelection(), Reason.POLICY_UNSUPPORTED)
+        await self._check_quota(subscription.owner)
+        now = time.time()
+        replay = Replay(
+            subscription.id, since, None, ReplaySelection(), None, ReplayProgress(since), now, now,
+            kind=ReplayKind.START,
+        )  # fmt: skip
+        asyncio.get_running_loop().call_later(STORED, self._wake.set)
+        return partial(rows.begin, replay=replay)
+
+    def _check(
+        self, subscription: Subscription, selection: ReplaySelection, reason: Reason
+    ) -> None:
+        """Refuse for *reason* what cannot be replayed into *subscription*."""
+        if self._archive is None:
+            text = "This gateway has no archive: start it with --archive DIR."
+            raise Refused(reason, text)
+        if subscription.policy.delivery.at_most_once:
+            text = "It wants each event at most once, so nothing waits for it: none is replayed."
+            raise Refused(reason, text)
+        selected(subscription.filter, selection)
+
+    async def _check_quota(self, owner: str | None) -> None:
+        await self._store.submit(rows.forget)
+        found = await self._store.submit(rows.running)
+        if len(found) >= rows.MOST:
+            raise QuotaExceeded(Reason.QUOTA, f"{rows.MOST} replays run already.")
+        entries = [self._table.by_id(one.subscription) for one in found]
+        owned = sum(one is not None and one.subscription.owner == owner for one in entries)
+        if owned >= OF_OWNER:
+            raise QuotaExceeded(Reason.QUOTA, f"{OF_OWNER} of your replays run already.")
+
     async def find(self, entry: Entry) -> Replay | None:
         """The last replay into *entry*; None where there was none."""
         return await self._store.submit(partial(rows.find, subscription=entry.id))
@@ -234,17 +197,18 @@ class Replays:
     async def cancel(self, entry: Entry) -> Replay | None:
         """End the replay into *entry* that runs, if one does. What waits already is delivered.
         Returns the last one, as `find` does."""
-        replay = await self.find(entry)
-        if replay is not None and replay.state is ReplayState.RUNNING:
-            await self._end(replay, ReplayState.CANCELLED)
+        await self._store.submit(partial(rows.cancel, subscription=entry.id))
+        self._wake.set()
         return await self.find(entry)
+
+    # What is done.
 
     async def run(self) -> None:
         """Carry out replays while this gateway keeps house, for ever."""
         try:
             while True:
                 self._wake.clear()
-                with suppress(StoreUnavailable):
+                with suppress(StoreUnavailable, SubscriptionUnknown):
                     await self._look()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK):
@@ -259,226 +223,103 @@ class Replays:
         found = await self._store.submit(rows.running) if self._sharing.keeps_house else []
         there = {(one.subscription, one.begun): one for one in found}
         for key, task in list(self._tasks.items()):
+            if key not in there or there[key].state is ReplayState.CANCELLING:
+                task.cancel()
+                await asyncio.wait((task,))
             if task.done():
                 del self._tasks[key]
-            elif key not in there:
-                task.cancel()
         for key, replay in there.items():
-            if key not in self._tasks:
+            if replay.state is ReplayState.CANCELLING:
+                await self._end(replay, ReplayState.CANCELLED)
+            elif key not in self._tasks:
                 self._tasks[key] = asyncio.create_task(self._carry_out(replay))
 
     async def _carry_out(self, replay: Replay) -> None:
-        try:
-            await self._replay(replay)
-        except FilterError as error:
-            await self._fail(replay, error.text)
-        except ImportError as error:
-            await self._fail(replay, f"the archive is Parquet, and pyarrow is missing: {error}")
-        except Exception as error:
-            _log.exception("replay.broken", subscription=replay.subscription)
-            await self._fail(replay, f"{type(error).__name__}: {error}"[:500])
+        """Replay, and note why that failed. The next look goes on where the store was away, and
+        forgets what is for a subscription that has ended."""
+        with suppress(StoreUnavailable, SubscriptionUnknown):
+            try:
+                await self._replay(replay)
+                return
+            except (StoreUnavailable, SubscriptionUnknown):
+                raise
+            except FilterError as error:
+                why = error.text
+            except ImportError as error:
+                why = f"the archive is Parquet, and pyarrow is missing: {error}"
+            except Exception as error:
+                _log.exception("replay.broken", subscription=replay.subscription)
+                why = f"{type(error).__name__}: {error}"[:500]
+            await self._end(replay, ReplayState.FAILED, why)
 
     async def _replay(self, replay: Replay) -> None:
         """Replay what is left of *replay*; until that is done, cancelled, or its subscription
         ended."""
-        if self._archive is None:
-            raise FilterError(Reason.UNAVAILABLE, "the gateway that keeps house has no archive")
         entry = self._table.by_id(replay.subscription)
         if entry is None:
+            await self._store.submit(rows.forget)
             return  # Not known here yet, or gone: looked at again.
+        if self._archive is None:
+            raise FilterError(Reason.UNAVAILABLE, "the gateway that keeps house has no archive")
         filter_ = selected(entry.subscription.filter, replay.selection)
         views = {one.view for one in filter_.contents if of_producer(one)}
         documents = await self._documents(views) if views else {}
-        tenant = tenant_of(entry.subscription.owner)
-        await self._archive.flush()
-        reader = ArchiveReader(self._archive.folder, _roots(filter_, tenant))
+        roots = roots_of(filter_, tenant_of(entry.subscription.owner))
+        reader = ArchiveReader(self._archive.folder, roots)
         thread = FilterThread(filter_, documents)
-        going: Replay | None = replay
+        reading = self._readings[entry.id] = ArchiveReading(
+            replay, entry, reader, thread, self._store, self._sharing,
+            turns=self._turns, evaluate=self._adapter.evaluate, rules=self._rules,
+        )  # fmt: skip
         try:
-            while going is not None and not entry.ended:
-                going = await self._step(going, entry, reader, thread)
+            if replay.until is None:
+                await self._catch_up(reading, entry, self._archive)
+            else:
+                await self._archive.flush()
+                await reading.read(replay.until)
         finally:
             thread.close()
+            del self._readings[entry.id]
+            self._ended += reading.replayed
+        if reading.goes_on and reading.replay is not None:
+            detail = f"damaged, left out: {', '.join(reader.damaged)}" if reader.damaged else ""
+            await self._end(reading.replay, ReplayState.DONE, detail)
 
-    async def _step(
-        self, replay: Replay, entry: Entry, reader: ArchiveReader, thread: FilterThread
-    ) -> Replay | None:
-        """Replay the next slice. Returns the replay as it is then; None at its end."""
-        async with self._turns:
-            try:
-                position = replay.progress.position
-                found = await asyncio.to_thread(reader.next, position, replay.until)
-            except OSError as error:
-                await self._describe(replay, f"the archive cannot be read: {error}")
-                await asyncio.sleep(RETRY)
-                return replay
-        going: Replay | None = replay
-        for first in range(0, len(found.rows), PART):
-            part = found.rows[first : first + PART]
-            going = await self._replay_part(replay, entry, part, thread)
-            if going is None:
-                return None
-            replay = going
-        progress = replace(replay.progress, position=found.position)
-        moved = await self._add(replay, entry, progress, [])
-        if moved is None or not found.done:
-            return moved
-        detail = f"damaged, left out: {', '.join(reader.damaged)}" if reader.damaged else ""
-        await self._end(moved, ReplayState.DONE, detail)
-        return None
+    async def _catch_up(self, reading: ArchiveReading, entry: Entry, archive: Archive) -> None:
+        """Read until nothing is left that *entry* would not get as it is published."""
+        lag = timedelta(seconds=LAG_OF_OTHERS if self._sharing.shared else LAG)
+        while reading.goes_on and entry.reads_archive:
+            await archive.flush()
+            behind = datetime.now(UTC) - lag
+            await reading.read(behind)
+            if datetime.now(UTC) - behind < lag * 1.2:
+                await self._lifecycle.set_catching_up(entry, CatchingUp.SEAM)
+        if not (reading.goes_on and entry.subscription.policy.catching_up is CatchingUp.SEAM):
+            return
+        await self._settled()
+        await archive.flush()
+        await reading.read(datetime.now(UTC) + timedelta(seconds=SKEW), hurry=True)
 
-    async def _replay_part(
-        self, replay: Replay, entry: Entry, part: Sequence[Row], thread: FilterThread
-    ) -> Replay | None:
-        """Replay those of *part* that the filter takes, as fast as is allowed."""
-        matches, unevaluated = await self._matches(entry, part, thread)
-        most = PART if replay.rate is None else max(1, int(replay.rate))
-        progress = replace(
-            replay.progress,
-            read=replay.progress.read + len(part),
-            unevaluated=replay.progress.unevaluated + unevaluated,
-        )
-        going: Replay | None = replay
-        for first in range(0, len(matches), most):
-            if going is None:
-                return None
-            await self._wait_for_room(going, entry)
-            some = matches[first : first + most]
-            last = some[-1]
-            done = replace(going.progress, position=Position(last.time, last.id))
-            if first + most >= len(matches):
-                done = replace(
-                    done, position=_behind(part), read=progress.read,
-                    unevaluated=progress.unevaluated,
-                )  # fmt: skip
-            began = time.monotonic()
-            going = await self._add(going, entry, done, some)
-            if going is not None and going.rate is not None:
-                await asyncio.sleep(max(0.0, began + len(some) / going.rate - time.monotonic()))
-        if not matches:
-            return await self._add(replay, entry, replace(progress, position=_behind(part)), [])
-        return going
-
-    async def _matches(
-        self, entry: Entry, part: Sequence[Row], thread: FilterThread
-    ) -> tuple[list[Notification], int]:
-        """The messages of *part* that *entry* gets, and how many could not be evaluated."""
-        allowed, unevaluated = [], 0
-        for row in part:
-            try:
-                notification = notification_of(row)
-                tenant = tenant_of_topic(parse_clark(row.topic) if row.topic else None)
-            except ValueError:
-                unevaluated += 1
-                continue
-            if self._rules.allow(entry, tenant, notification):
-                allowed.append(notification)
-        matches: list[Notification] = []
-        candidates, failed = await self._candidates(allowed, thread)
-        for notification, costly in candidates:
-            taken = True if costly is None else await self._verdict(entry, costly)
-            if taken is None:
-                unevaluated += 1
-            elif taken:
-                matches.append(notification)
-        return matches, unevaluated + failed
-
-    async def _candidates(
-        self, part: Sequence[Notification], thread: FilterThread
-    ) -> tuple[list[tuple[Notification, Deferred[str] | None]], int]:
-        """Those that the filter takes, or may take; and how many cannot be matched: what others
-        wrote to an archive need not be XML that a gateway takes."""
-        try:
-            return (await thread.match(part)).messages, 0
-        except FilterError:
-            raise
-        except Exception:
-            if len(part) <= 1:
-                return [], len(part)
-        found, failed = [], 0
-        for one in part:
-            some, bad = await self._candidates([one], thread)
-            found += some
-            failed += bad
-        return found, failed
-
-    async def _verdict(self, entry: Entry, costly: Deferred[str]) -> bool | None:
-        """Whether what is left of the filter takes a message; None: not within its budget."""
-        while True:
-            question = (costly.expressions, costly.documents)
-            evaluated = await self._evaluate(entry.subscription.key, [question])
-            if evaluated is not None:
-                [verdict] = evaluated.verdicts
-                return verdict
-            await asyncio.sleep(PAUSE)  # Others wait, too.
-
-    async def _wait_for_room(self, replay: Replay, entry: Entry) -> None:
-        """Wait until few deliveries wait for *entry*."""
-        described = False
-        while not entry.ended:
-            waiting = await self._asked(partial(rows.waiting, subscription=entry.id))
-            if waiting.count < WAITING and waiting.octets < WAITING_OCTETS:
-                return
-            if not described:
-                await self._describe(replay, f"{waiting.count} deliveries wait for the consumer")
-                described = True
+    async def _settled(self) -> None:
+        """Return when all that was accepted until now is settled, and offered to archives."""
+        for _ in range(int(SLOW / PAUSE)):
+            if not self._adapter.deferred:
+                break
             await asyncio.sleep(PAUSE)
-
-    async def _add(
-        self,
-        replay: Replay,
-        entry: Entry,
-        progress: ReplayProgress,
-        found: Sequence[Notification],
-    ) -> Replay | None:
-        """Let *found* wait for *entry*, and note the progress. Returns the replay as it is then;
-        None where it runs no longer."""
-        own = author(self._sharing.number, HOUSE)
-        work = []
-        for notification in found:
-            self._position = next_position(self._position, time.time_ns(), own)
-            work.append((notification, self._position))
-        made = await self._asked(partial(rows.add, replay=replay, progress=progress, work=work))
-        if made is None:
-            return None
-        replay, added = made
-        self.replayed += added.count
-        if added.count:
-            await self._sharing.rows_added({entry.id: (added.count, added.octets)})
-        return replay
-
-    async def _asked(self, operation: Callable[[Connection], T]) -> T:
-        """The answer of the store, which is asked until it is there."""
-        while True:
-            try:
-                return await self._store.submit(operation)
-            except StoreUnavailable:
-                await asyncio.sleep(RETRY)
-
-    async def _describe(self, replay: Replay, detail: str) -> None:
-        await self._asked(partial(rows.describe, replay=replay, detail=detail))
-
-    async def _fail(self, replay: Replay, why: str) -> None:
-        await self._end(replay, ReplayState.FAILED, why)
+        await self._dispatchers.settled()
+        if self._sharing.shared:
+            await asyncio.sleep(LAG_OF_OTHERS)
 
     async def _end(self, replay: Replay, state: ReplayState, detail: str = "") -> None:
+        """Note that *replay* has ended. A subscription that began so gets what is published from
+        now on: that first, so that a crash in between is noticed."""
+        entry = self._table.by_id(replay.subscription)
+        if entry is not None and entry.subscription.policy.catching_up is not CatchingUp.DONE:
+            await self._lifecycle.set_catching_up(entry, CatchingUp.DONE)
         ended = partial(rows.end, replay=replay, state=state, detail=detail)
-        if await self._asked(ended):
-            if state is ReplayState.FAILED:
-                _log.warning("replay.failed", subscription=replay.subscription, why=detail)
-            else:
-                _log.info("replay.ended", subscription=replay.subscription, state=state.value)
-
-
-def _behind(part: Sequence[Row]) -> Position:
-    return Position(part[-1].time, part[-1].id)
-
-
-def _roots(filter_: Filter, tenant: str) -> frozenset[Step] | None:
-    """The first steps of the topics that *filter_* of *tenant* can take; None: all."""
-    if tenant:
-        topic = topic_in(tenant, None)
-        return frozenset(topic.steps[:1]) if isinstance(topic, Topic) else None
-    found = [parse_expression(one).roots() for one in filter_.topics]
-    known = [roots for roots in found if roots is not None]
-    return frozenset.intersection(*known) if known else None
+        if not await self._store.submit(ended):
+            return
+        if state is ReplayState.FAILED:
+            _log.warning("replay.failed", subscription=replay.subscription, why=detail)
+        else:
+            _log.info("replay.ended", subscription=replay.subscription, state=state.value)

@@ -133,8 +133,7 @@ class Replication:
             if entry.halted and not self._lifecycle.is_over(subscription):
                 await self._adopt(entry)
                 self._lifecycle.set_halted(entry, False)
-            paused = subscription.policy.paused
-            (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
+            (self._dispatchers.quiet if entry.silent else self._dispatchers.resume)(entry)
 
     def _enter(self, subscription: Subscription) -> Entry | None:
         """Enter a subscription of the store, halted where its lease is over; None where its

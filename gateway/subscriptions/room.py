@@ -22,8 +22,10 @@ from gateway.security.quotas import SubscriptionQuotas
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.archive_reading import Rules
+from gateway.subscriptions.challenges import Challenges
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.creation import SubscriptionCreation
+from gateway.subscriptions.creation import StartOf, SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters, PublishAgain
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.filter_budgets import FilterBudgets
@@ -40,7 +42,7 @@ from gateway.subscriptions.matching import InternalSubscriber, Matching, MayPubl
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
-from gateway.subscriptions.replaying import Replays, Rules
+from gateway.subscriptions.replaying import Replays
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.sequences.acknowledgements import AcknowledgementOperations
@@ -69,6 +71,7 @@ class SubscriptionRoom(Room):
         trusts: Whether an owner of subscriptions is trusted.
         rights: Of topics that are somebody's; None where all are everybody's.
         may_read: Says who may have events of the gateway itself.
+        start_of: Has a subscription begin with what the archive has.
     """
 
     def __init__(
@@ -92,8 +95,10 @@ class SubscriptionRoom(Room):
         rights: TopicRights | None,
         audit: Audit,
         may_read: MayRead,
+        start_of: StartOf,
     ) -> None:
         self.table = table
+        self._start_of = start_of
         self._audit = audit
         self._system_events = delivery.dispatchers.scheduler.system_events
         self.system_topics = SystemTopics(
@@ -130,6 +135,13 @@ class SubscriptionRoom(Room):
         consumers, probations = self._consumers, self._probations
         handshake = Handshake(settings.webhook_handshake)
         self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
+        self.challenges = Challenges(
+            transport,
+            probations,
+            self.web_hooks.consents,
+            agreed=delivery.dispatchers.scheduler.agree,
+            wanted=Handshake(settings.consumer_challenge),
+        )
         self.sequences = SubscriberSequences(
             self._store,
             self._protocol,
@@ -182,6 +194,7 @@ class SubscriptionRoom(Room):
             self._adapter,
             self._consumers,
             self.web_hooks,
+            self.challenges,
             self.sequences,
             self.lifecycle,
             existing,
@@ -190,6 +203,7 @@ class SubscriptionRoom(Room):
             quotas=_quotas(settings),
             owner_bytes=owner_bytes,
             may_subscribe=self.system_topics.check,
+            start_of=self._start_of,
         )
 
     def _end_subscriptions(self, trusts: Callable[[str], bool]) -> None:
@@ -408,6 +422,7 @@ class ReplayRoom(Room):
         archive: Archive | None,
         store: Store,
         subscriptions: SubscriptionRoom,
+        delivery: DeliveryRoom,
         adapter: XPathFilterAdapter,
         producer: ProducerRoom,
         sharing: WorkSharing,
@@ -417,8 +432,10 @@ class ReplayRoom(Room):
             archive,
             store,
             subscriptions.table,
+            subscriptions.lifecycle,
+            delivery.dispatchers,
             sharing,
-            adapter.evaluate,
+            adapter,
             producer.documents.of,
             rules,
         )

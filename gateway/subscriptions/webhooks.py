@@ -58,7 +58,7 @@ class WebHooks:
         self._consumers = consumers
         self._probations = probations
         self._origin = origin_of(base)
-        self._consents = Consents(base)
+        self.consents = Consents(base)
         self._handshake = handshake
         self._rate = PrincipalRate(ASKED, ASKED_AT_ONCE, "Too many subscriptions.")
 
@@ -91,7 +91,7 @@ class WebHooks:
         ``WebHook-Allowed-Origin``; False where there is nothing to agree to."""
         if not self._is_ours(origin or "*"):
             return False
-        return self._consents.agree(key, _rate(rate or "*"), asyncio.get_running_loop().time())
+        return self.consents.agree(key, _rate(rate or "*"), asyncio.get_running_loop().time())
 
     def _is_ours(self, origin: str | None) -> bool:
         return origin in ("*", self._origin)
@@ -100,7 +100,7 @@ class WebHooks:
         clock = asyncio.get_running_loop().time
         headers = [(ORIGIN_HEADER, self._origin)]
         if required:
-            given = self._consents.given(principal.owner, target.url, clock())
+            given = self.consents.given(principal.owner, target.url, clock())
             if given is not None:
                 return given
         if not self._probations.may_tell(target.destination, principal.owner, clock()):
@@ -108,7 +108,7 @@ class WebHooks:
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
             )
         if required:
-            callback = self._consents.callback(principal.owner, target.url, clock())
+            callback = self.consents.callback(principal.owner, target.url, clock())
             headers.append((CALLBACK_HEADER, callback))
         request = Request(
             target,

@@ -198,41 +198,31 @@ class _Elsewhere:
     """Answer 404 for what is on another listener of the gateway, and say so."""
 
     def __init__(self, text: str, reason: str | None = None) -> None:
-        self._said = {"detail": text} | ({"reason": reason} if reason else {})
+        self._said = problem(404, text, reason)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await JSONResponse(self._said, 404)(scope, receive, send)
+        await JSONResponse(self._said, 404, media_type=PROBLEM)(scope, receive, send)
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     refused = error if isinstance(error, Refused) else Refused(Reason.INTERNAL, str(error))
     if isinstance(refused, AddressRefused) and request.url.path.startswith(API):
         refused = refused.with_mend()  # Who administers the gateway is told what would allow it.
-    return _refusal(
-        request, status_of(refused), str(refused), refused.reason.value, headers_of(refused)
-    )
+    return _refusal(status_of(refused), str(refused), refused.reason.value, headers_of(refused))
 
 
-async def _refuse_plainly(request: Request, error: Exception) -> JSONResponse:
+async def _refuse_plainly(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):  # pragma: no cover
         raise TypeError(error)
-    return _refusal(request, error.status_code, error.detail, None, error.headers)
+    return _refusal(error.status_code, error.detail, None, error.headers)
 
 
-async def _refuse_invalid(request: Request, error: Exception) -> JSONResponse:
-    return _refusal(request, 422, explain_invalid(error), None, None)
+async def _refuse_invalid(_: Request, error: Exception) -> JSONResponse:
+    return _refusal(422, explain_invalid(error), None, None)
 
 
 def _refusal(
-    request: Request,
-    status: int,
-    detail: str,
-    reason: str | None,
-    headers: Mapping[str, str] | None,
+    status: int, detail: str, reason: str | None, headers: Mapping[str, str] | None
 ) -> JSONResponse:
-    """A refusal: in the administration a problem of RFC 9457, elsewhere its text alone."""
-    if request.url.path.startswith(API):
-        said = problem(status, detail, reason)
-        return JSONResponse(said, status, headers, media_type=PROBLEM)
-    said = {"detail": detail} | ({"reason": reason} if reason else {})
-    return JSONResponse(said, status, headers)
+    """A refusal, as a problem of RFC 9457."""
+    return JSONResponse(problem(status, detail, reason), status, headers, media_type=PROBLEM)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.outbox import Outbox
@@ -32,8 +32,9 @@ class FailingHost:
     Attributes:
         host: Its scheme, name and port; of mailboxes the scheme alone.
         consumers: The pattern of their addresses, to list them.
-        waiting: Deliveries that wait for these subscriptions at this gateway.
-        subscription: The id of the one of which something failed last, whose *status* it is.
+        waiting: Deliveries that wait for these subscriptions.
+        subscription: The id of the one of which something failed last. The rest is of that one:
+            *failures* in a row, and times in POSIX seconds.
     """
 
     host: str
@@ -41,7 +42,10 @@ class FailingHost:
     subscriptions: int
     waiting: int
     subscription: str
-    status: DeliveryStatus
+    failures: int
+    last_error: str | None
+    last_error_at: float | None
+    next_attempt: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +68,49 @@ async def failing_consumers(
     entries, outboxes = list(table.entries), dispatchers.all_outboxes()
     groups = await asyncio.to_thread(_group, entries, outboxes, now)
     groups.sort(key=lambda one: (-one.subscriptions, one.host))
-    first = [
-        FailingHost(
-            one.host,
-            consumers_beside(one.latest.subscription.consumer.address),
-            one.subscriptions,
-            one.waiting,
-            one.latest.id,
-            dispatchers.status(one.latest),
-        )
-        for one in groups[:most]
-    ]
+    first = [_named(one, dispatchers.status(one.latest)) for one in groups[:most]]
     return FailingConsumers(sum(one.subscriptions for one in groups), len(groups), first)
+
+
+def _named(one: _Group, status: DeliveryStatus) -> FailingHost:
+    return FailingHost(
+        one.host,
+        consumers_beside(one.latest.subscription.consumer.address),
+        one.subscriptions,
+        one.waiting,
+        one.latest.id,
+        status.failures,
+        status.last_error,
+        status.last_error_at,
+        status.next_attempt or status.breaker_until,
+    )
+
+
+def merge(parts: Sequence[FailingConsumers], *, most: int = HOSTS) -> FailingConsumers:
+    """Those of several gateways together.
+
+    Each delivers other messages, of the same subscriptions: which fail at one mostly fail at all,
+    so that the number of a host is the greatest that one of them says.
+    """
+    by_host: dict[str, FailingHost] = {}
+    for one in (host for part in parts for host in part.first):
+        known = by_host.get(one.host)
+        by_host[one.host] = one if known is None else _both(known, one)
+    first = sorted(by_host.values(), key=lambda one: (-one.subscriptions, one.host))
+    named = sum(one.subscriptions for one in first)
+    unnamed = max(part.hosts - len(part.first) for part in parts)
+    subscriptions = max(named, *(part.subscriptions for part in parts))
+    return FailingConsumers(subscriptions, len(first) + unnamed, first[:most])
+
+
+def _both(one: FailingHost, other: FailingHost) -> FailingHost:
+    """A host that fails at two gateways, with the subscription of which something failed last."""
+    latest = max(one, other, key=lambda each: each.last_error_at or 0.0)
+    return replace(
+        latest,
+        subscriptions=max(one.subscriptions, other.subscriptions),
+        waiting=one.waiting + other.waiting,
+    )
 
 
 def _group(entries: Sequence[Entry], outboxes: Sequence[Outbox], now: float) -> list[_Group]:

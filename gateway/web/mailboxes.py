@@ -38,6 +38,7 @@ from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.mailbox_streams import Streams
 from gateway.web.parameters import Prefix, Text
 from gateway.web.proofs import Proving
+from gateway.web.refusals import REFUSALS
 from gateway.web.validation import JsonRoute
 from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
 from mediation.client import SPECS, write_subscribe
@@ -165,6 +166,7 @@ router = APIRouter(
     tags=["mailboxes"],
     dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
+    responses=dict(REFUSALS),
 )
 PARTS = Dependency[MailboxParts]()
 Given = Annotated[MailboxParts, Depends(PARTS)]

@@ -17,8 +17,8 @@ from gateway.settings.settings import Settings
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store, StoreUnavailable
 from gateway.store.disk_reserve import reserve_of, size_and_free
-from gateway.subscriptions.table import SubscriptionTable
-from gateway.web.failing_consumers import FailingConsumers, failing_consumers
+from gateway.web.failing_consumers import FailingConsumers, merge
+from gateway.web.shared_failures import SharedFailures
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, Counts
 
@@ -95,10 +95,10 @@ class Overviews:
         self,
         settings: Settings,
         store: Store,
-        table: SubscriptionTable,
         dispatchers: Dispatchers,
         sources: Sources,
         rates: SharedRates,
+        failures: SharedFailures,
         counting: Counting,
         readiness: Callable[[], Mapping[str, Any]],
         *,
@@ -106,10 +106,10 @@ class Overviews:
     ) -> None:
         self._settings = settings
         self._store = store
-        self._table = table
         self._dispatchers = dispatchers
         self._sources = sources
         self._rates = rates
+        self._failures = failures
         self._counting = counting
         self._readiness = readiness
         self._started = started
@@ -128,10 +128,11 @@ class Overviews:
 
     async def _look(self) -> Overview:
         settings = self._settings
-        counts, rates, failing, disk, certificates = await asyncio.gather(
+        counts, rates, own, others, disk, certificates = await asyncio.gather(
             self._in_time(self._counting.counts()),
             self._in_time(self._rates.last_hour()),
-            failing_consumers(self._table, self._dispatchers),
+            self._failures.own(),
+            self._in_time(self._failures.of_others()),
             asyncio.to_thread(_disk, self._store.folder, settings.store_reserve),
             asyncio.to_thread(lambda: list(_certificates(settings))),
         )
@@ -148,7 +149,7 @@ class Overviews:
             rates=rates or (),
             counts=counts,
             in_flight=self._dispatchers.scheduler.in_flight,
-            failing=failing,
+            failing=merge([own, *(others or ())]),
             sources=_states(sources),
             links=_states(links),
         )

@@ -1,5 +1,6 @@
 """Refusals as HTTP says them, to programs that speak no SOAP."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
 from typing import Any
@@ -48,3 +49,16 @@ def problem(status: int, detail: str, reason: str | None = None) -> dict[str, An
     title = HTTPStatus(status).phrase
     said = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return said if reason is None else {**said, "reason": reason}
+
+
+_REFUSED = {
+    "description": "It cannot be done; `detail` says why, and what to do.",
+    "content": {
+        PROBLEM: {
+            "schema": {"type": "object"},
+            "example": problem(404, "There is no such subscription.", "subscription-unknown"),
+        }
+    },
+}
+REFUSALS: Mapping[int | str, dict[str, Any]] = {"4XX": _REFUSED, "503": _REFUSED}
+"""How OpenAPI describes the refusals of a router."""

@@ -45,6 +45,7 @@ from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
+from gateway.web.shared_failures import SharedFailures
 from gateway.web.shared_rates import SharedRates
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
@@ -155,6 +156,7 @@ class AdministrationRoom(Room):
         topologies: Topologies,
         rates: Rates,
         shared_rates: SharedRates,
+        shared_failures: SharedFailures,
         kept: KeptMessages,
         recipients: Recipients,
         waiting: WaitingMessages,
@@ -167,6 +169,7 @@ class AdministrationRoom(Room):
         management = subscriptions.management
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
         self.rates, self._shared_rates = rates, shared_rates
+        self._shared_failures = shared_failures
         self._given = {
             **MASK.of(recipients.mask),
             **overview_routes.OVERVIEWS.of(overviews),
@@ -235,7 +238,7 @@ class AdministrationRoom(Room):
         }
 
     def works(self) -> Iterable[Work]:
-        return self.rates.run, self._shared_rates.run
+        return self.rates.run, self._shared_rates.run, self._shared_failures.run
 
     def administration_routes(self) -> Routes:
         yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)

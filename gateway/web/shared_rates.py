@@ -9,7 +9,8 @@ from dataclasses import astuple
 from functools import partial
 
 from gateway.observing.rates import Rate, Rates, merge
-from gateway.store import Store, StoreUnavailable, replica_rates
+from gateway.store import Store, StoreUnavailable, replica_figures
+from gateway.store.replica_figures import Figures
 
 EVERY = 30.0
 """Seconds from one writing to the next: so old are the others' rates at most."""
@@ -45,7 +46,14 @@ class SharedRates:
             StoreUnavailable: The store takes nothing.
         """
         written = json.dumps([astuple(one) for one in self._rates.last_hour()])
-        await self._store.submit(partial(replica_rates.write, replica=self._replica, rates=written))
+        await self._store.submit(
+            partial(
+                replica_figures.write,
+                figures=Figures.RATES,
+                replica=self._replica,
+                written=written,
+            )
+        )
 
     async def last_hour(self) -> Sequence[Rate]:
         """The rates of all gateways together, the oldest first.
@@ -56,6 +64,6 @@ class SharedRates:
         own = self._rates.last_hour()
         if not self._shared:
             return own
-        read = partial(replica_rates.of_others, replica=self._replica)
+        read = partial(replica_figures.of_others, figures=Figures.RATES, replica=self._replica)
         others = await self._store.submit(read)
         return merge([own, *([Rate(*one) for one in json.loads(each)] for each in others)])

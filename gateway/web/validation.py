@@ -6,12 +6,15 @@ from typing import Any
 
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.types import Message, Receive, Scope, Send
 
 from filters import Refused
 from gateway.http import HttpRefusal, content_type
 from gateway.settings.validation_texts import wanted
 from gateway.store import answered_in_time
+from gateway.web.refusals import PROBLEM, problem
 from mediation.packaging.json_text import read_json
 
 AT_ONCE = 5
@@ -38,6 +41,22 @@ class JsonRoute(APIRoute):
             return await answered_in_time(handle(request))
 
         return strictly
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a body that is too large refused as all else is: Starlette says so in plain text."""
+        refused = False
+
+        async def send_problem(message: Message) -> None:
+            nonlocal refused
+            if refused:
+                return
+            refused = message["type"] == "http.response.start" and message["status"] == 413
+            if not refused:
+                return await send(message)
+            said = problem(413, "The body is larger than may be sent here.")
+            return await JSONResponse(said, 413, media_type=PROBLEM)(scope, receive, send)
+
+        await super().handle(scope, receive, send_problem)
 
 
 class _StrictRequest(Request):

@@ -1,21 +1,23 @@
 """Requests of consumers that fetch: pull points, those of ONVIF, message boxes, Pull of
 WS-Management."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
-from filters import dialects, parse_document
+from filters import Refused, dialects, parse_document
 from mediation import names
-from mediation.client.reading import Received, read_whole
+from mediation.client.reading import Received, read_properties, read_whole
 from mediation.client.writing import write_request
 from mediation.eventing.management import Pulled, pull_parts, pulled_in, request_headers
 from mediation.filtering import write_topic_expression
 from mediation.model.delivery_modes import SourceOptions
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import NO_PROPERTIES, EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
 from mediation.notification.notify import unwrapped_events
-from mediation.soap.envelopes import elements, read_envelope, text_of
+from mediation.soap.envelopes import Envelope, elements, read_envelope, text_of
 from mediation.soap.payloads import is_ours, payload_of
 from mediation.specifications import SPECIFICATIONS
 
@@ -69,10 +71,19 @@ def read_fetched(octets: bytes) -> tuple[Received, ...]:
         AnsweredFault: It is a fault.
         Refused: It cannot be read.
     """
+    envelope = read_whole(octets)
+    each = _properties_of_each(envelope)
     return tuple(
-        Received(event.topic, event.payload, event.action, None, event.subscription)
-        for response in read_whole(octets).body[:1]
-        for event in unwrapped_events(response, in_ours=is_ours(octets))
+        Received(
+            event.topic,
+            event.payload,
+            event.action,
+            None,
+            event.subscription,
+            each.get(number, NO_PROPERTIES),
+        )
+        for response in envelope.body[:1]
+        for number, event in enumerate(unwrapped_events(response, in_ours=is_ours(octets)), 1)
     )
 
 
@@ -83,12 +94,24 @@ def read_taken(octets: bytes) -> tuple[Received, ...]:
         AnsweredFault: It is a fault.
         Refused: It cannot be read.
     """
-    return tuple(
-        Received(None, payload_of(event), None, None)
-        for response in read_whole(octets).body[:1]
+    envelope = read_whole(octets)
+    each = _properties_of_each(envelope)
+    events = (
+        event
+        for response in envelope.body[:1]
         for messages in elements(response)
         for event in elements(messages)
     )
+    return tuple(
+        Received(None, payload_of(event), None, None, properties=each.get(number, NO_PROPERTIES))
+        for number, event in enumerate(events, 1)
+    )
+
+
+def _properties_of_each(envelope: Envelope) -> Mapping[int, Mapping[str, str]]:
+    with suppress(Refused):  # They are no reason to lose an event.
+        return read_properties(envelope.headers)[1]
+    return {}
 
 
 def read_made(octets: bytes) -> str:

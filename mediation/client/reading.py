@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from lxml import etree
+
 from filters import Reason, Refused, Topic, parse_document
 from mediation import names, profiles
 from mediation.cloudevents import properties_of, read_message, topic_of
@@ -30,7 +32,7 @@ from mediation.soap.envelopes import (
     whole_text,
 )
 from mediation.soap.payloads import is_ours, payload_of
-from mediation.soap.properties import PROPERTIES, properties_in
+from mediation.soap.properties import PROPERTIES, properties_in, take_numbered
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
@@ -47,6 +49,7 @@ _WRAPPING = {
 }
 
 
+_ENDING_NAMES = frozenset(element.rpartition("}")[2].encode() for element in _ENDINGS)
 _END_ACTIONS = frozenset(element[1:].replace("}", "/") for element in _ENDINGS)
 _TERMINATIONS = frozenset(
     f"{namespace}/TerminationNotification" for namespace in names.RESOURCE_LIFETIMES
@@ -180,10 +183,10 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         return Ended(*read_subscription_end(first))
     ours = is_ours(octets)
     topic, properties = None, NO_PROPERTIES
+    each: Mapping[int, Mapping[str, str]] = {}
+    with suppress(Refused):  # They are no reason to lose an event.
+        properties, each = read_properties(envelope.headers)
     for block in envelope.headers:
-        if block.tag == PROPERTIES:
-            with suppress(Refused):  # They are no reason to lose an event.
-                properties = properties_in([payload_of(block)])
         if local_name(block) == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
             topic = received_topic(block)
     client = _WRAPPING.get(first.tag)
@@ -198,16 +201,37 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
                     event.action or action,
                     message_id,
                     event.subscription,
-                    properties,
+                    {**properties, **each[number]} if number in each else properties,
                 )
-                for event in events
+                for number, event in enumerate(events, 1)
             ),
         )
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
-        return (Received(*carried_by(first, event), None, None),)
+        return (Received(*carried_by(first, event), None, None, properties=properties),)
     payload = body_content(envelope, in_ours=ours)
     return (Received(topic, payload, action, message_id, properties=properties),)
+
+
+def may_end(octets: bytes) -> bool:
+    """Whether `read_received` may find that a subscription has ended, by a look at the octets
+    alone: what is not XML in a charset with the letters of ASCII has to be read to be known."""
+    is_plain = octets[:64].lstrip().startswith(b"<") and b"\0" not in octets[:64]
+    return not is_plain or any(name in octets for name in _ENDING_NAMES)
+
+
+def read_properties(
+    headers: Iterable[etree._Element],
+) -> tuple[Mapping[str, str], Mapping[int, Mapping[str, str]]]:
+    """Read the properties that header blocks of ours say: of all events of their message, and of
+    single ones, by number from 1.
+
+    Raises:
+        Refused: A name is none.
+    """
+    blocks = tuple(payload_of(block) for block in headers if block.tag == PROPERTIES)
+    others, each = take_numbered(blocks)
+    return properties_in(others), each
 
 
 def ending_in(notification: Notification) -> str | None:

@@ -92,6 +92,8 @@ def write_subscribe(
     mode: str | None = None,
     reliable: str = "",
     assurance: DeliveryAssurance | None = None,
+    since: str | None = None,
+    order_key: str | None = None,
     actions: tuple[str, ...] = (),
     source: SourceOptions | None = None,
     content: tuple[str, str] | None = None,
@@ -111,6 +113,8 @@ def write_subscribe(
         reliable: The version of WS-ReliableMessaging, such as 1.1, in whose sequence the
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
         assurance: How often an event is wanted; None leaves it to the gateway.
+        since: A time or a position of the archive, from which on what was published is wanted, too.
+        order_key: ``topic`` or ``property:NAME``: messages of one such key are wanted in order.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
             WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
             WS-Addressing 2004/08 is spoken, else that of 1.1.
@@ -134,6 +138,8 @@ def write_subscribe(
         mode,
         reliable,
         assurance,
+        since,
+        order_key,
         actions,
         source,
         content,

@@ -65,7 +65,7 @@ from mediation.cloudevents.projection import may_project, write_projection
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.model.versions import DataForm
-from mediation.names import PUBLISHER
+from mediation.names import EVENT_SIGNATURE, PUBLISHER
 from mediation.packaging.data import NO_DATA, UNTYPED, Data, described, unwrap, wrap, xml_payload
 from mediation.packaging.records import TYPE
 from mediation.soap.actions import payload_action
@@ -199,6 +199,8 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
         if topic is not None:
             attributes["subject"] = _written_topic(topic)[0]
         _add_said(attributes, notification)
+        if EVENT_SIGNATURE in notification.properties:
+            attributes[EVENT_SIGNATURE] = clean(notification.properties[EVENT_SIGNATURE])
     _add_trace(attributes, notification.properties)
     if notification.expires is not None:
         attributes.setdefault(EXPIRY, _written(notification.expires))
@@ -264,6 +266,7 @@ def _json_made(notification: Notification) -> tuple[str, str] | None:
     if (
         notification.expires is not None
         or has_properties(notification.headers)
+        or EVENT_SIGNATURE in notification.properties
         or TRACE_ATTRIBUTES[0] in notification.properties
     ):
         return None

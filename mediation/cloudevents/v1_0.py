@@ -34,6 +34,7 @@ _TELLS = TOPICS | {
     Fact.ID,
     Fact.TIME,
     Fact.EXPIRY,
+    Fact.SIGNATURE,
     Fact.ATTRIBUTES,
 }
 

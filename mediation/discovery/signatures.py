@@ -176,23 +176,11 @@ class Verifier:
             ValueError, UnsupportedAlgorithm: One cannot be read.
         """
         leaf, *others = [x509.load_der_x509_certificate(octets) for octets in certificates]
-        if fingerprint_of(leaf) in self.trust.anchors(role).fingerprints:
-            if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
-                raise SignatureRefused("The certificate is not valid at this time.")
-            _check_usage(None, leaf, usage_of(leaf))
-            return [leaf]
-        store = self._stores.get(role)
-        if store is None:
-            raise SignatureRefused("The certificate leads to no anchor.")
-        builder = PolicyBuilder().store(store).time(now)
-        builder = builder.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
-        try:
-            chain = builder.build_client_verifier().verify(leaf, others).chain
-        except VerificationError as error:
-            raise SignatureRefused(
-                "The certificate leads to no anchor, or is not valid at this time.",
-                value=str(error)[:200],
-            ) from None
+        chain = chain_to_anchor(
+            leaf, others, self.trust.anchors(role), self._stores.get(role), now=now
+        )
+        if len(chain) == 1 and fingerprint_of(leaf) in self.trust.anchors(role).fingerprints:
+            return chain
         # One authority may have certified the other through authorities that only the chain shows.
         if any(self._is_anchor_of_others(one, role) for one in chain):
             raise SignatureRefused("The certificate leads to an anchor of the other role, too.")
@@ -213,6 +201,42 @@ class _Chain:
     signer: Signer
     begins: datetime
     ends: datetime
+
+
+def chain_to_anchor(
+    leaf: x509.Certificate,
+    others: list[x509.Certificate],
+    anchors: Anchors,
+    store: Store | None,
+    *,
+    now: datetime,
+) -> list[x509.Certificate]:
+    """The certificates from that of a signer, *leaf*, to one of *anchors*.
+
+    Args:
+        others: What came with it, to build the chain of.
+        store: Made of the authorities of *anchors*; None: there are none.
+
+    Raises:
+        SignatureRefused: They lead to none, or one is not valid at *now*.
+        ValueError: The certificate is not one for signatures.
+    """
+    if fingerprint_of(leaf) in anchors.fingerprints:
+        if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
+            raise SignatureRefused("The certificate is not valid at this time.")
+        _check_usage(None, leaf, usage_of(leaf))
+        return [leaf]
+    if store is None:
+        raise SignatureRefused("The certificate leads to no anchor.")
+    builder = PolicyBuilder().store(store).time(now)
+    builder = builder.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
+    try:
+        return builder.build_client_verifier().verify(leaf, others).chain
+    except VerificationError as error:
+        raise SignatureRefused(
+            "The certificate leads to no anchor, or is not valid at this time.",
+            value=str(error)[:200],
+        ) from None
 
 
 def _check_usage(

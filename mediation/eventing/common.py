@@ -7,6 +7,7 @@ from typing import Final
 from lxml import etree
 
 from filters import Filter, Reason, Topic, dialects
+from filters.archive_positions import Position
 from mediation import names
 from mediation.filtering import topic_expression, write_expression, write_topic_expression
 from mediation.model.delivery_modes import PUSH, DeliveryMode
@@ -35,6 +36,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
+from mediation.order_keys import read_order_key, write_order_key
 from mediation.reliable_messaging import (
     Rm,
     read_assurance,
@@ -45,6 +47,7 @@ from mediation.reliable_messaging import (
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
 from mediation.soap.envelopes import elements, local_name, text_of, xml_attribute, xml_text
+from mediation.start_positions import read_since, write_since
 
 OPERATIONS = (
     Operation.SUBSCRIBE,
@@ -109,6 +112,26 @@ def read_wanted_delivery(
         text = "Sequences go with deliveries that are pushed, and with no option of WS-Management."
         raise MediationError(Reason.POLICY_UNSUPPORTED, text)
     return read_assurance(parts, DeliveryMode(reliable=rm.number))
+
+
+def read_wanted_since(subscribe: etree._Element, delivery: etree._Element) -> Position | None:
+    """The position from which on what was published is wanted; None: from now on.
+
+    Raises:
+        MediationError: ``POLICY_UNSUPPORTED``.
+    """
+    return read_since((*elements(delivery), *elements(subscribe)))
+
+
+def read_wanted_order_key(
+    subscribe: etree._Element, delivery: etree._Element, mode: DeliveryMode
+) -> str:
+    """The key of which messages are to be sent in order; empty: all are.
+
+    Raises:
+        MediationError: ``POLICY_UNSUPPORTED``.
+    """
+    return read_order_key((*elements(delivery), *elements(subscribe)), mode)
 
 
 def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
@@ -265,6 +288,10 @@ class EventingClient:
             notify_to += write_wanted_rm(Rm.of(wanted.reliable))
         if wanted.assurance is not None:
             notify_to += write_assurance(wanted.assurance)
+        if wanted.since is not None:
+            notify_to += write_since(wanted.since)
+        if wanted.order_key is not None:
+            notify_to += write_order_key(wanted.order_key)
         notify_to += self._delivery_options(wanted)
         parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))

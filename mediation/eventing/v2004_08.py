@@ -19,6 +19,8 @@ from mediation.eventing.common import (
     read_delivery,
     read_managing,
     read_wanted_delivery,
+    read_wanted_order_key,
+    read_wanted_since,
     topic_header,
     write_subscription_end,
 )
@@ -140,6 +142,8 @@ def _read_subscribe(
     rules = arrival.rules
     mode, bookmark = read_delivery_mode(element, delivery, rules.modes)
     mode = read_wanted_delivery(element, delivery, mode)
+    since = read_wanted_since(element, delivery)
+    order_key = read_wanted_order_key(element, delivery, mode)
     consumer = end_to = None
     wsa = Wsa.V2004_08
     if mode.mode is not Mode.PULL:
@@ -162,7 +166,7 @@ def _read_subscribe(
     if asked is UNSPECIFIED and is_messenger(dialect):
         asked = FOR_EVER
     if consumer is None:
-        return SubscribePulling(filter_, asked, dialect, mode)
+        return SubscribePulling(filter_, asked, dialect, mode, since)
     return Subscribe(
         consumer,
         filter_,
@@ -172,6 +176,8 @@ def _read_subscribe(
         dialect=dialect,
         delivery=mode,
         bookmark=bookmark,
+        since=since,
+        order_key=order_key,
     )
 
 

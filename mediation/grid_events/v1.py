@@ -59,8 +59,9 @@ from mediation.model.specification import (
 from mediation.model.versions import Family, Form, Soap, Version, Wsa
 from mediation.soap.envelopes import http_headers, xml_text
 from mediation.soap.expiry import expiry_block
+from mediation.soap.properties import clean_text, properties_block
 
-_TELLS = TOPICS | {Fact.TIME, Fact.EXPIRY}
+_TELLS = TOPICS | {Fact.TIME, Fact.EXPIRY, Fact.SIGNATURE}
 _CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
 _TIME = "<timestamp xsi:type='xsd:long'>"
 
@@ -159,6 +160,10 @@ class CallShape:
         made = self._render(notification, producer)
         if notification.expires is not None:
             block = expiry_block(notification.expires)
+            made.before_method = _with_block(made.before_method, block)
+        signature = notification.properties.get(names.EVENT_SIGNATURE)
+        if signature is not None:
+            block = properties_block({names.EVENT_SIGNATURE: clean_text(signature)})
             made.before_method = _with_block(made.before_method, block)
         return made
 

@@ -6,7 +6,7 @@ deeper since.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
@@ -28,6 +28,7 @@ from mediation.soap.envelopes import (
     text_of,
 )
 from mediation.soap.layout import layout_of
+from mediation.soap.properties import properties_in, signature_blocks, take_numbered
 
 MAX_MOST = 1000
 """The most messages that one request takes, even if it asks for more."""
@@ -40,6 +41,7 @@ SMALL = 16 * 1024
 """The octets that a smaller envelope counts as where its growth is bounded."""
 
 WSNT = names.WSN_1_3
+_SIGNATURE = names.EVENT_SIGNATURE.encode()
 _NOTIFY_NAMESPACES = profiles.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
 SPECIFICATION_NAMESPACES = frozenset(
     {
@@ -110,6 +112,28 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
             break
         told.append(message)
     return tuple(told)
+
+
+def kept_signatures(envelopes: Iterable[bytes]) -> str:
+    """The header blocks of an answer with the signatures of the events of *envelopes*, as
+    `notification_messages` tells them."""
+    envelopes = tuple(envelopes)
+    if not any(_SIGNATURE in envelope for envelope in envelopes):
+        return ""
+    signatures: list[str | None] = []
+    for envelope in envelopes:
+        messages = len(notification_messages(envelope))
+        if _SIGNATURE not in envelope:
+            signatures += [None] * messages
+            continue
+        blocks = tuple(octets_of(block) for block in read_kept(envelope).headers)
+        others, numbered = take_numbered(blocks)
+        said = properties_in(others).get(names.EVENT_SIGNATURE)
+        signatures += [
+            numbered.get(number, {}).get(names.EVENT_SIGNATURE, said)
+            for number in range(1, messages + 1)
+        ]
+    return signature_blocks(signatures).decode()
 
 
 def room_for(envelope: bytes) -> int:

@@ -5,12 +5,13 @@ Their answers hold no white space between elements: WS-Messenger's client takes 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lxml import etree
 
 from filters.documents import parse_own
 from mediation import names
-from mediation.mailboxes.kept import payload_in
+from mediation.mailboxes.kept import kept_signatures, payload_in
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import (
     Arrival,
@@ -85,7 +86,10 @@ class Requests2011:
                 inner = f"<msgbox:messages>{messages}</msgbox:messages>"
             case _:
                 inner = "<msgbox:status>true</msgbox:status>"
-        return _answer("msgbox", names.MESSAGE_BOX_2011_SLASH, inner, context)
+        answer = _answer("msgbox", names.MESSAGE_BOX_2011_SLASH, inner, context)
+        if isinstance(response, Taken):
+            answer = replace(answer, headers=kept_signatures(response.envelopes))
+        return answer
 
 
 class Requests2004:

@@ -95,7 +95,7 @@ class Dialect:
 _BATCH = Wrapping(
     lambda topic, producer, dialect, wsa: EnvelopeParts(),
     default_action=names.WSMAN_EVENT,
-    tells=frozenset({Fact.ACTION, Fact.EXPIRY}),
+    tells=frozenset({Fact.ACTION, Fact.EXPIRY, Fact.SIGNATURE}),
 )
 """What a batch of WS-Management says of each of its events."""
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -181,7 +181,7 @@ _ROWS = (
             (form,),
             says=(
                 TOPICS
-                | {Fact.ACTION, Fact.ID, Fact.ATTRIBUTES, Fact.EXPIRY}
+                | {Fact.ACTION, Fact.ID, Fact.ATTRIBUTES, Fact.EXPIRY, Fact.SIGNATURE}
                 | ({Fact.SEVERAL} if form is EventForm.BATCHED else frozenset())
             ),
         )
@@ -193,7 +193,7 @@ _ROWS = (
         Version.GRID_EVENTS,
         Wsa.V2004_08,
         (Soap.V1_1,),
-        says=TOPICS | {Fact.HEADERS, Fact.ID, Fact.EXPIRY},
+        says=TOPICS | {Fact.HEADERS, Fact.ID, Fact.EXPIRY, Fact.SIGNATURE},
     ),
     Dialect(
         "wsn-1.2",
@@ -252,7 +252,9 @@ _ROWS = (
         (Soap.V1_1,),
         raw=True,
         topics=dialects.TOPIC_IBM_SIMPLE,
-        fetching=Fetching(Version.MESSAGE_BOX_2011, Operation.TAKE_MESSAGES, frozenset()),
+        fetching=Fetching(
+            Version.MESSAGE_BOX_2011, Operation.TAKE_MESSAGES, frozenset({Fact.SIGNATURE})
+        ),
     ),
     Dialect(
         "msgbox-2004",

@@ -9,7 +9,13 @@ from filters import Topic
 from mediation import names
 from mediation.cloudevents import notification_of, read_message
 from mediation.detect import read
-from mediation.eventing.management import batch_expiry, write_delivery, write_event, write_events
+from mediation.eventing.management import (
+    batch_expiry,
+    batch_signatures,
+    write_delivery,
+    write_event,
+    write_events,
+)
 from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import Notification
@@ -39,7 +45,7 @@ def write_batch(
         shape.wsa,
         names.WSMAN_EVENTS,
         message_id,
-        recipient.headers + batch_expiry([event]),
+        recipient.headers + batch_expiry([event]) + batch_signatures([event]),
         write_events([write_event(event)]),
     )
 

@@ -13,6 +13,7 @@ from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import EndpointReference, Notification, Packaging
 from mediation.model.versions import Wsa
+from mediation.names import EVENT_SIGNATURE
 from mediation.notification.topics import received_topic, topic_element
 from mediation.packaging.records import TYPE
 from mediation.rendering import Shape, SoapShape, action_of
@@ -153,7 +154,7 @@ def _rest(notification: Notification, came: Mapping[str, Value]) -> tuple[tuple[
     properties = (
         f"{name}={value}"
         for name, value in sorted(notification.properties.items())
-        if name not in (came and {*came, ATTRIBUTES, TYPE})
+        if name not in (came and {*came, ATTRIBUTES, TYPE}) and name != EVENT_SIGNATURE
     )
     return (
         (Fact.TOPIC_ELEMENT, "" if header is None else header.decode()),
@@ -163,5 +164,6 @@ def _rest(notification: Notification, came: Mapping[str, Value]) -> tuple[tuple[
         (Fact.TIME, notification.time.isoformat()),
         (Fact.EXPIRY, notification.expires.isoformat() if notification.expires else ""),
         (Fact.PROPERTIES, " ".join(properties)),
+        (Fact.SIGNATURE, notification.properties.get(EVENT_SIGNATURE, "")),
         (Fact.ATTRIBUTES, " ".join(attributes)),
     )

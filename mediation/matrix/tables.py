@@ -19,6 +19,7 @@ LETTERS = {
     Fact.TIME: "t",
     Fact.EXPIRY: "x",
     Fact.PROPERTIES: "p",
+    Fact.SIGNATURE: "s",
     Fact.ATTRIBUTES: "C",
     Fact.SEVERAL: "S",
     Fact.SUBSCRIPTION: "",

@@ -22,6 +22,7 @@ class Fact(Enum):
     TIME = "the time of acceptance"
     EXPIRY = "the event's expiry"
     PROPERTIES = "properties"
+    SIGNATURE = "the event's signature"
     ATTRIBUTES = "attributes of a CloudEvent"
     SEVERAL = "several events in one message"
     SUBSCRIPTION = "the subscription that it is for"
@@ -29,7 +30,7 @@ class Fact(Enum):
 
 TOPICS = frozenset({Fact.TOPIC, Fact.LEVELS, Fact.NAMESPACES})
 """All of a topic but the way in which it was written."""
-BARE = TOPICS | {Fact.ACTION, Fact.HEADERS, Fact.ATTACHMENTS, Fact.EXPIRY}
+BARE = TOPICS | {Fact.ACTION, Fact.HEADERS, Fact.ATTACHMENTS, Fact.EXPIRY, Fact.SIGNATURE}
 """What an envelope with the bare payload and a topic header says."""
 WRAPPED = TOPICS | {
     Fact.PRODUCER,
@@ -37,6 +38,7 @@ WRAPPED = TOPICS | {
     Fact.HEADERS,
     Fact.ATTACHMENTS,
     Fact.EXPIRY,
+    Fact.SIGNATURE,
     Fact.SUBSCRIPTION,
 }
 """What an envelope with a wrapped notification says."""

@@ -126,6 +126,18 @@ class Rights:
     until: datetime
 
 
+class CatchingUp(Enum):
+    """How far a subscription is that began with what an archive has; the value is its name in the
+    store."""
+
+    DONE = ""
+    """It gets what is published: it did not begin so, or has caught up."""
+    ARCHIVE = "archive"
+    """It gets what the archive has; what is published is there soon, too."""
+    SEAM = "seam"
+    """What is published waits for it, while the last part of the archive is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
@@ -134,7 +146,8 @@ class Policy:
     ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
     a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to,
     ``channel`` the name of the channel at which it subscribed, empty at none with a name.
-    ``hold_while_paused``: what is published while it is paused waits for it."""
+    ``hold_while_paused``: what is published while it is paused waits for it. ``order_key`` says of
+    what messages are sent in order, as `mediation.order_keys` reads it; empty: all are."""
 
     raw: bool = False
     paused: bool = False
@@ -148,6 +161,8 @@ class Policy:
     rights: Rights | None = None
     channel: str = ""
     hold_while_paused: bool = False
+    catching_up: CatchingUp = CatchingUp.DONE
+    order_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from lxml import etree
 from filters import EVERYTHING, Filter, Reason, dialects
 from mediation import names, profiles
 from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
-from mediation.mailboxes.kept import notification_messages, read_most
+from mediation.mailboxes.kept import kept_signatures, notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds, parse_duration
 from mediation.model.requests import (
@@ -30,6 +30,7 @@ from mediation.model.specification import Answer, Code, Fault, Faults, Offer
 from mediation.model.versions import Wsa
 from mediation.notification.properties import producer_properties
 from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
+from mediation.order_keys import ORDER_KEY
 from mediation.reliable_messaging import ASSURANCE, Rm
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
@@ -106,18 +107,25 @@ class EventRequests:
                 inner = ""
         name = f"tev:{operation.value}Response"
         declared = f'xmlns:tev="{TEV}" xmlns:wsnt="{WSNT}" xmlns:wsa="{Wsa.V2005_08.value}"'
-        return Answer(_action(operation, "Response"), f"<{name} {declared}>{inner}</{name}>")
+        headers = kept_signatures(response.envelopes) if isinstance(response, Taken) else ""
+        body = f"<{name} {declared}>{inner}</{name}>"
+        return Answer(_action(operation, "Response"), body, headers=headers)
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
-    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
-    if raw:  # PullMessagesResponse has a place for wrapped messages alone.
+    policy = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
+    delivery = policy.delivery
+    if policy.raw:  # PullMessagesResponse has a place for wrapped messages alone.
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
         )
     if delivery.at_most_once:
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "What is pulled is stored until then.", names=(ASSURANCE,)
+        )
+    if policy.order_key:
+        raise MediationError(
+            Reason.POLICY_UNSUPPORTED, "What is pulled is in order.", names=(ORDER_KEY,)
         )
     if delivery.reliable:
         assertion = f"{{{Rm.of(delivery.reliable).rules.policy}}}RMAssertion"
@@ -126,10 +134,10 @@ def _read_subscribe(element: etree._Element) -> SubscribePulling:
         )
     inner = child_of(element, "Filter", _CHILDREN)
     filter_ = EVERYTHING if inner is None else read_wsn_filter(inner)
-    if changed_only:
+    if policy.changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     time = read_time(child_of(element, "InitialTerminationTime", _CHILDREN))
-    return SubscribePulling(filter_, time, _topic_dialect(inner))
+    return SubscribePulling(filter_, time, _topic_dialect(inner), since=policy.since)
 
 
 def _topic_dialect(filter_: etree._Element | None) -> str:

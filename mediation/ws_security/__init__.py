@@ -9,7 +9,34 @@ decided. Tests compare it with xmlsec1, python-xmlsec and gSOAP.
 """
 
 from mediation.ws_security.algorithms import USUAL, Algorithms
+from mediation.ws_security.encryption import (
+    Decrypted,
+    DecryptionKeys,
+    decrypt_message,
+    decryption_failed,
+    encrypt_envelope,
+    read_decryption_keys,
+    read_recipient,
+)
 from mediation.ws_security.signatures import SignedMessage, verify_message
+from mediation.ws_security.signing import SigningKey, read_signing_key, sign_envelope
 from mediation.ws_security.trust import Trust, read_trust
 
-__all__ = ["USUAL", "Algorithms", "SignedMessage", "Trust", "read_trust", "verify_message"]
+__all__ = [
+    "USUAL",
+    "Algorithms",
+    "Decrypted",
+    "DecryptionKeys",
+    "SignedMessage",
+    "SigningKey",
+    "Trust",
+    "decrypt_message",
+    "decryption_failed",
+    "encrypt_envelope",
+    "read_decryption_keys",
+    "read_recipient",
+    "read_signing_key",
+    "read_trust",
+    "sign_envelope",
+    "verify_message",
+]

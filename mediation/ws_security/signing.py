@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from lxml import etree
 
 from filters import Refused
+from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.model.expiry import format_seconds
@@ -60,7 +61,7 @@ def read_signing_key(key: bytes, certificate: bytes) -> SigningKey:
     """
     try:
         private = load_pem_private_key(key, None)
-    except (TypeError, UnsupportedAlgorithm) as error:
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
         raise ValueError("the key cannot be read: write it in PEM, without a password") from error
     if not isinstance(private, PrivateKey):
         raise ValueError("the key is neither RSA nor on an elliptic curve")
@@ -77,6 +78,7 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
         ValueError: It is no envelope in UTF-8.
     """
     try:
+        require_utf_8(envelope)
         root = parse_own(envelope)
         soap = soap_of(root).value
         body = elements(root)[-1]

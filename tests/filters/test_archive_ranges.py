@@ -9,7 +9,8 @@ import pytest
 
 from filters import Step, parse_clark
 from filters.archive import JSON_LINES, PARQUET, FileWriter, Row, directory
-from filters.archive_ranges import ArchiveReader, Position, parse_position
+from filters.archive_positions import Position, parse_position
+from filters.archive_ranges import ArchiveReader
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

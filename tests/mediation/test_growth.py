@@ -52,10 +52,10 @@ ARGUMENTS: dict[str, Any] = {
     "query": Expression(XPATH_1_0, "count(//b)"),
     "with_blocks.blocks": [b"<x/>"], "add_header_blocks.blocks": b"<x/>",
     "write_package.attachments": (), "user": "u", "password": "p", "nonce": bytes(16),
-    "created": datetime(2026, 1, 1, tzinfo=UTC), "file": "lab",
+    "created": datetime(2026, 1, 1, tzinfo=UTC), "file": "lab", "prefixes": ["p", "#default"],
 }  # fmt: skip
 """Arguments of readers, by name; of one that has its own, by its name, too."""
-SIGNED = "mediation.discovery"
+SIGNED = ("mediation.discovery", "mediation.event_signatures.signing")
 """Of these modules what wants more than bytes is not tried: what is signed or encrypted is taken apart
 when its signature is known."""
 

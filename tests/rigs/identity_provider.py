@@ -1,16 +1,20 @@
-"""A small true identity provider: OpenID Connect Discovery, keys that rotate, signed tokens, and a
-token endpoint for clients with a secret (RFC 6749, section 4.4)."""
+"""A small true identity provider: OpenID Connect Discovery, keys that rotate, signed tokens, a token
+endpoint for clients with a secret (RFC 6749, section 4.4), and people who log in by a form (OpenID
+Connect Core 1.0, section 3.1, with PKCE)."""
 
+import hashlib
 import json
 import threading
 import time
 import warnings
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from secrets import token_urlsafe
 from typing import Any
-from urllib.parse import parse_qs, unquote_plus
+from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.errors import SecurityWarning
@@ -29,6 +33,8 @@ class IdentityProvider:
         lifetime: Seconds for which the tokens of clients count.
         granted: The tokens of clients, in the order in which they were given.
         asked: What clients sent.
+        people: The claims of those who can log in, by their names.
+        ended: What was asked for where sessions end.
     """
 
     def __init__(self, issuer: str, audience: str = "dragoman") -> None:
@@ -40,6 +46,10 @@ class IdentityProvider:
         self.lifetime = 600
         self.granted: list[str] = []
         self.asked: list[Mapping[str, str]] = []
+        self.people: dict[str, dict[str, Any]] = {}
+        self.ended: list[Mapping[str, str]] = []
+        self._codes: dict[str, tuple[dict[str, str], str]] = {}
+        """What was asked for, and who logged in, by code."""
         self._keys = {name: self._new_key(name, 0) for name in ALGORITHMS}
         self._generation = 0
 
@@ -85,7 +95,18 @@ class IdentityProvider:
         if self.down:
             return 503, b""
         if path == "/.well-known/openid-configuration":
-            said: Any = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys"}
+            said: Any = {
+                "issuer": self.issuer,
+                "jwks_uri": f"{self.issuer}/keys",
+                "authorization_endpoint": f"{self.issuer}/authorize",
+                "token_endpoint": f"{self.issuer}/token",
+                "end_session_endpoint": f"{self.issuer}/leave",
+            }
+        elif path.startswith("/authorize?"):
+            return 200, _LOGIN.format(escape(path, quote=True)).encode()
+        elif path.startswith("/leave?"):
+            self.ended.append(dict(parse_qsl(urlsplit(path).query)))
+            return 200, b"<title>Left</title>"
         elif path == "/keys":
             self.reads += 1
             said = self.key_set
@@ -99,6 +120,8 @@ class IdentityProvider:
             return 503, b"upstream said: " + body.encode()
         form = {name: values[0] for name, values in parse_qs(body).items()}
         self.asked.append(form)
+        if form.get("grant_type") == "authorization_code":
+            return self._grant_login(form)
         client, secret = form.get("client_id", ""), form.get("client_secret", "")
         if authorization.startswith("Basic "):
             pair = b64decode(authorization.removeprefix("Basic ")).decode()
@@ -116,6 +139,38 @@ class IdentityProvider:
         }
         return 200, json.dumps(said).encode()
 
+    def log_in(self, path: str, body: str) -> str:
+        """Somebody sends the form of *path*; where the browser goes then."""
+        asked = dict(parse_qsl(urlsplit(path).query))
+        name = dict(parse_qsl(body)).get("user", "")
+        said = {"state": asked["state"], "iss": self.issuer}
+        if name in self.people:
+            code = token_urlsafe(16)
+            self._codes[code] = asked, name
+            said["code"] = code
+        else:
+            said["error"] = "access_denied"
+        return f"{asked['redirect_uri']}?{urlencode(said)}"
+
+    def _grant_login(self, form: Mapping[str, str]) -> tuple[int, bytes]:
+        """A token of identity, for a code that was not used yet."""
+        asked, name = self._codes.pop(form.get("code", ""), ({}, ""))
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        if (
+            urlsafe_b64encode(digest).rstrip(b"=").decode() != asked.get("code_challenge")
+            or form.get("redirect_uri") != asked["redirect_uri"]
+        ):
+            return 400, json.dumps({"error": "invalid_grant"}).encode()
+        claims = {"sub": name, "aud": asked["client_id"], "nonce": asked["nonce"]}
+        token = self.token(**{**claims, **self.people[name]})
+        said = {"access_token": "opaque", "token_type": "Bearer", "id_token": token}
+        return 200, json.dumps(said).encode()
+
+
+_LOGIN = """<!doctype html><html lang="en"><title>Who are you?</title>
+<form method="post" action="{}"><label>User <input name="user"></label><button>Go</button></form>
+</html>"""
+
 
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
@@ -127,11 +182,20 @@ def identity_provider() -> Iterator[IdentityProvider]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+            if self.path.startswith("/authorize?"):
+                self.send_response(303)
+                self.send_header("Location", provider.log_in(self.path, body))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             self._say(*provider.grant(self.headers.get("Authorization", ""), body))
 
         def _say(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            self.send_header(
+                "Content-Type", "text/html" if body[:1] == b"<" else "application/json"
+            )
             self.end_headers()
             self.wfile.write(body)
 

@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from gateway.web.refusals import problem
 from tests.rigs.gateways import Running, exchange, http_request
 from tests.rigs.processes import GatewayProcess
 from tests.rigs.waiting import DEADLINE
 
-UNKNOWN = {"detail": "There is no such mailbox.", "reason": "mailbox-unknown"}
+UNKNOWN = problem(404, "There is no such mailbox.", "mailbox-unknown")
 
 
 async def call(

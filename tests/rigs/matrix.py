@@ -17,6 +17,7 @@ from mediation.matrix import Dialect, Fact, write_batch
 from mediation.model.messages import EndpointReference, MessageHeaders, Notification, Subscription
 from mediation.model.requests import Arrival, Context, Publish, Taken
 from mediation.model.versions import EventForm, Form, Soap, Wsa
+from mediation.names import EVENT_SIGNATURE
 from mediation.rendering import SoapShape, delivery_id, prepare, render
 from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import ARRIVAL, NOW, canonical
@@ -126,9 +127,9 @@ def delivered(notification: Notification, dialect: Dialect, form: Form) -> Deliv
     answer = SPECIFICATIONS[fetching.version].requests.write(
         Taken((octets,), more=False, now=NOW), context
     )
-    return Delivery(
-        f'<s:Envelope xmlns:s="{form.value}"><s:Body>{answer.body}</s:Body></s:Envelope>'.encode()
-    )
+    header = f"<s:Header>{answer.headers}</s:Header>" if answer.headers else ""
+    body = f"<s:Body>{answer.body}</s:Body>"
+    return Delivery(f'<s:Envelope xmlns:s="{form.value}">{header}{body}</s:Envelope>'.encode())
 
 
 def handed_over(octets: bytes, dialect: Dialect) -> bytes:
@@ -146,7 +147,10 @@ def handed_over(octets: bytes, dialect: Dialect) -> bytes:
     inner = etree.tostring(found, encoding="UTF-8", with_tail=False).decode()
     if wrapped:
         inner = f'<w:Notify xmlns:w="{etree.QName(found).namespace}">{inner}</w:Notify>'
-    return f'<s:Envelope xmlns:s="{soap.value}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
+    header = "".join(etree.tostring(block).decode() for block in root.iterfind("{*}Header/*"))
+    header = f"<s:Header>{header}</s:Header>" if header else ""
+    body = f"<s:Body>{inner}</s:Body>"
+    return f'<s:Envelope xmlns:s="{soap.value}">{header}{body}</s:Envelope>'.encode()
 
 
 @dataclass(frozen=True)
@@ -201,12 +205,14 @@ def _decoded_call(delivery: Delivery) -> Decoded:
     assert isinstance(received, tuple)
     (one,) = received
     assert (one.payload, one.topic) == (notification.payload, notification.topic)
-    assert notification.properties == {"dragoman_via": GATEWAY}
+    said = dict(notification.properties)
+    assert said.pop("dragoman_via") == GATEWAY
+    assert said.keys() <= {EVENT_SIGNATURE}
     payload = notification.payload
     event = read_payload(payload)
     if event is not None and (event.message or "").startswith("<"):
         payload = (event.message or "").encode()
-    notification = replace(notification, payload=payload, properties={})
+    notification = replace(notification, payload=payload, properties=said)
     return Decoded(notification, replace(one, payload=payload))
 
 

@@ -136,7 +136,7 @@ def kill_again_and_again(
     sender.kill()
     sender = Killed(forward, (here, to, "/shop"))
     sender.start()
-    wait_until(lambda: count(theirs, taken) >= count(ours, sold), SECONDS)
+    wait_for_all(ours, theirs)
     receiver.kill()
     sender.kill()
     check(items(ours, sold), items(theirs, taken))
@@ -144,6 +144,17 @@ def kill_again_and_again(
     ours.dispose()
     theirs.dispose()
     return sold_count
+
+
+def wait_for_all(ours: Engine, theirs: Engine) -> None:
+    """Wait until all that was sold is taken, however long that takes while it goes on."""
+    due = count(ours, sold)
+    while (there := count(theirs, taken)) < due:
+        wait_until(
+            lambda there=there: count(theirs, taken) > there,  # type: ignore[misc]
+            SECONDS,
+            says=lambda there=there: f"{there} of {due} were taken",  # type: ignore[misc]
+        )
 
 
 def check(sent: list[str], got: list[str]) -> None:

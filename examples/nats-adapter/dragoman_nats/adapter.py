@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from nats.aio.msg import Msg
 from nats.errors import NotJSMessageError
@@ -29,15 +30,17 @@ from adapters import (
     AdapterUnavailable,
     Capabilities,
     Interest,
+    Isolated,
     PublicationRefused,
     Refusal,
 )
 from adapters.broker.destinations import Destination
 from adapters.broker.reconnecting import POLITE, Lost, Reconnector, start_all
 from adapters.interests import Interests
+from adapters.options import at_port, with_own
 from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
 from dragoman_nats.messages import NeverTaken, read, write
-from dragoman_nats.settings import Setup, read_setup
+from dragoman_nats.settings import PORT, Setup, read_setup
 from dragoman_nats.subjects import Patterns, patterns_of, subjects_of
 from filters import DEFAULT_TOPIC
 from mediation.model.messages import Notification
@@ -110,6 +113,30 @@ class NatsAdapter:
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
         return cls(read_setup(url, settings))
+
+    @classmethod
+    def isolate(
+        cls, url: str, settings: Mapping[str, str], *, name: str, through: int | None = None
+    ) -> Isolated:
+        """As `Isolating.isolate`: a stream of its own, and subjects below *name*."""
+        own = {"stream": name, "root": name}
+        url, settings = with_own(url, settings, own, without=("subjects", "prefix."))
+        server = urlsplit(read_setup(url, settings).server)
+        url = url if through is None else at_port(url, through)
+        return Isolated(url, settings, (server.hostname or "", server.port or PORT))
+
+    async def remove(self) -> Collection[str]:
+        """As `Isolating.remove`."""
+        try:
+            connection = await self._connect()
+            try:
+                with suppress(NotFoundError):
+                    await connection.stream.delete_stream(self._setup.stream)
+            finally:
+                await connection.close(POLITE)
+        except (Lost, *FAILURES) as exc:
+            raise AdapterUnavailable(str(exc) or "it does not answer") from exc
+        return ()
 
     async def start(self, interests: Collection[Interest]) -> None:
         """As `Adapter.start`, but does not fail when the server cannot be reached."""

@@ -8,7 +8,15 @@ from gateway.client.calling import Speaker
 from gateway.client.errors import GatewayError, UnsupportedOperation
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
-from gateway.client.messaging import LEASE, SOURCE, Selector, Subscription, fresh_id, read_topic
+from gateway.client.messaging import (
+    LEASE,
+    SOURCE,
+    Selector,
+    Sign,
+    Subscription,
+    fresh_id,
+    read_topic,
+)
 from mediation.grid_events import (
     Event,
     Port,
@@ -20,8 +28,10 @@ from mediation.grid_events import (
 from mediation.model.delivery_modes import DeliveryAssurance
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.versions import Wsa
+from mediation.names import EVENT_SIGNATURE
 from mediation.packaging.data import xml_payload
 from mediation.soap.body_elements import BodyContent, body_element
+from mediation.soap.properties import properties_block
 
 _BELOW = "//."
 _NO_LEASE = timedelta(milliseconds=1)
@@ -52,6 +62,7 @@ class GridClient(Speaker):
         to: str | None = None,
         producer: str | None = None,
         properties: Mapping[str, str] | None = None,
+        sign: Sign | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. An id of ours.
 
@@ -63,6 +74,7 @@ class GridClient(Speaker):
             to: The address of another endpoint than that of the client, a listener's for one.
             producer: The source of what is not an event yet.
             properties: None: events have no place for them.
+            sign: Signs the payload, which must not be an event of Grid SOAP Events.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
@@ -75,7 +87,14 @@ class GridClient(Speaker):
         event, made = read_payload(notification.payload), ""
         if event is None:
             event = made_event(notification, producer or SOURCE)
-            made = made_header(notification) if self._says_made else ""
+            # What is signed is the payload, so that this has to be what the gateway publishes.
+            made = made_header(notification) if self._says_made or sign is not None else ""
+        elif sign is not None:
+            text = "an event of Grid SOAP Events is written anew on its way: it is not signed"
+            raise UnsupportedOperation(text)
+        if sign is not None:
+            signature = sign(notification.payload, notification.id, notification.topic)
+            made += properties_block({EVENT_SIGNATURE: signature}).decode()
         written = write_handle_event(event, blocks=made)
         await call(self._caller, port_at(to or self._address), *written)
         return notification.id
@@ -90,6 +109,8 @@ class GridClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
+        order_key: str | None = None,
         selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -99,6 +120,7 @@ class GridClient(Speaker):
             xpath, selector: None: filters are events.
             reliable: False: there are no sequences.
             assurance: None, or at least once: a call that subscribes has no place for another.
+            since, order_key: None: nor has it one for a position, or for a key.
         """
         if xpath is not None:
             raise UnsupportedOperation("filters of Grid SOAP Events are events: there is no XPath")
@@ -108,6 +130,10 @@ class GridClient(Speaker):
             raise UnsupportedOperation("Grid SOAP Events are sent in no sequence")
         if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):
             raise UnsupportedOperation("Grid SOAP Events have no other assurance to ask for")
+        if since is not None:
+            raise UnsupportedOperation("Grid SOAP Events begin with what is published from now on")
+        if order_key is not None:
+            raise UnsupportedOperation("Grid SOAP Events are all sent in order")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)

@@ -209,7 +209,7 @@ class Probations:
         if not destination.known and destination.learn_agreed(self.has_agreed(destination.name)):
             return
         host = destination.name[1]
-        if self._speaks_for(owner, host):
+        if self.speaks_for(owner, host):
             destination.put_on_probation(None)
         elif destination.probation is None:
             probation = self._of(host, now)
@@ -244,7 +244,7 @@ class Probations:
         self, name: Name, owner: str, now: Callable[[], float]
     ) -> Callable[[str], bool] | None:
         """As `gate`; None for what needs no probation."""
-        free = self.has_agreed(name) or self._speaks_for(owner, name[1])
+        free = self.has_agreed(name) or self.speaks_for(owner, name[1])
         return None if free else self.gate(name, now)
 
     def _admit_address(
@@ -320,7 +320,7 @@ class Probations:
             del self._hosts[host]
         return free
 
-    def _speaks_for(self, owner: str, host: str) -> bool:
+    def speaks_for(self, owner: str, host: str) -> bool:
         """Whether *owner* need not prove that *host* wants what is sent to it."""
         return self._vouches(owner) or self._owns(owner, host)
 
@@ -331,7 +331,7 @@ class Probations:
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
         """True if something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""
-        if self.has_agreed(name) or self._speaks_for(owner, name[1]):
+        if self.has_agreed(name) or self.speaks_for(owner, name[1]):
             return True
         probation = self._of(name[1], now)
         if probation.attempts >= self._limits.in_all or probation.wait(now) > 0:

@@ -77,7 +77,9 @@ def _below_endpoints(
         base.telemetry,  # Closed last: what ends until then is told.
         base.identity,
         base.storage,
+        base.shown_roles,
         sending.transports,
+        base.signed_topics,
         base.archive,
         base.copies,
         requests.mailboxes,

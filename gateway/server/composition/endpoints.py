@@ -31,11 +31,13 @@ from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
 from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.destinations import Destinations
+from gateway.web.failing_consumers import failing_consumers
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
+from gateway.web.shared_failures import SharedFailures
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
 from gateway.web.topology import Topologies
@@ -106,6 +108,12 @@ class Endpoints:
         self.shared_rates = SharedRates(
             base.store, self.rates, base.sharing.replica, shared=base.sharing.shared
         )
+        self.shared_failures = SharedFailures(
+            base.store,
+            partial(failing_consumers, base.table, sending.delivery.dispatchers),
+            base.sharing.replica,
+            shared=base.sharing.shared,
+        )
         self.counting = Counting(
             partial(count, base.store, sending.delivery.dispatchers, sending.publishing.spool),
             subscriptions=base.table.__len__,
@@ -146,6 +154,7 @@ class Endpoints:
             ),
             self.rates,
             self.shared_rates,
+            self.shared_failures,
             KeptMessages(base.store, sending.recent),
             Recipients(
                 base.table,
@@ -185,10 +194,10 @@ class Endpoints:
         return Overviews(
             base.settings,
             base.store,
-            base.table,
             sending.delivery.dispatchers,
             sending.sources.sources,
             self.shared_rates,
+            self.shared_failures,
             self.counting,
             self.readiness,
             started=self.started,
@@ -242,24 +251,32 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
     """What identifies senders by WS-Security in their messages; None without a file of identities.
 
     Raises:
-        SignersUnusable: The file of signers cannot be used.
+        WsSecurityFileUnusable: A file that the settings name cannot be used.
     """
     identification = base.peers.identification
     if identification.authentication is None:
         return None
-    from gateway.security.signers_file import SignersFile
+    from gateway.security.ws_security_files import WsSecurityFile
     from gateway.soap.message_security import MessageSecurity
     from gateway.soap.used_once import UsedOnce
-    from mediation.ws_security import Algorithms
+    from mediation.ws_security import Algorithms, read_decryption_keys, read_trust
 
     said = base.settings.ws_security
+    signers = keys = None
+    if said.signers is not None:
+        signers = WsSecurityFile("signers", said.signers, read_trust)
+    if said.key is not None:
+        keys = WsSecurityFile("key", said.key, read_decryption_keys)
     return MessageSecurity(
         identification,
         identification.authentication,
         UsedOnce(base.store),
         base.parsing,
         base.settings.documents,
-        SignersFile(said.signers) if said.signers is not None else None,
+        signers,
+        keys,
+        cbc=said.cbc,
         required=said.required,
+        encrypted=said.encrypted,
         algorithms=Algorithms(sha1=said.sha1),
     )

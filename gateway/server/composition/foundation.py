@@ -1,9 +1,9 @@
 """The first step: the data folder, the store, the messaging system, the gateway as a producer."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from adapters import XPathFilterAdapter
+from adapters import Delivery, XPathFilterAdapter
 from filters import Filter
 from gateway.delivery import WorkSharing
 from gateway.discovery.node_factory import DiscoveryUnusable
@@ -27,10 +27,12 @@ from gateway.server.data_folder import DataInUse
 from gateway.server.identity import IdentityRoom
 from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
+from gateway.server.shown_roles import ShownRolesRoom
 from gateway.server.state import RunState
 from gateway.server.storage import open_storage
 from gateway.server.telemetry import TelemetryRoom
-from gateway.settings.settings import Settings
+from gateway.settings.settings import WITHIN, Settings
+from gateway.signed_topics.room import SignedTopicsRoom
 from gateway.soap.room import endpoint_rules
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking
@@ -70,6 +72,7 @@ class Foundation:
         if identities is not None:
             log = AuditLog(settings.audit or settings.data / "audit.jsonl", settings.audit_days)
             self.audit, self.identity = log, IdentityRoom(identities, identification, log)
+        self.shown_roles: ShownRolesRoom | None = None
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
@@ -98,7 +101,16 @@ class Foundation:
             self.sharing: WorkSharing = await join(self.store, self.capabilities, settings.data)
         except StoreInUse as in_use:
             raise DataInUse(in_use.reason, in_use.text) from in_use
+        if self.peers.identities is not None:
+            self.shown_roles = ShownRolesRoom(
+                self.store, self.peers.identification, shared=self.sharing.shared
+            )
         self.protection = await self._protect_topics()
+        self.signed_topics = (
+            SignedTopicsRoom(settings.signed_topics, self.store, self.parsing)
+            if settings.signed_topics
+            else None
+        )
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None
         self.copies = (
             CopiesRoom(Copies(load_copies(settings.amqp_copies), self.store))
@@ -118,7 +130,7 @@ class Foundation:
             settled=self.archive.archive.offer if self.archive else None,
             refresh=self.sharing.refresh,
             share_of=self._share_of,
-            once=self.rights.once if self.rights else None,
+            once=self._once(),
             producer=self.producer.documents.of,
         )
         self.messaging = MessagingRoom(self.filtering, self._filters, self.table.owner)
@@ -134,6 +146,23 @@ class Foundation:
             named=self.settings.public_url is not None,
             shared=self.sharing.shared,
         )
+
+    def _once(self) -> Callable[[Delivery], Awaitable[Delivery | None]] | None:
+        """What decides of each message whether it is delivered; None: all are."""
+        rights = self.rights.once if self.rights else None
+        # Nobody but gateways, which have checked it, writes to a messaging system that is within.
+        within = self.settings.scheme in WITHIN
+        if self.signed_topics is None or within:
+            return rights
+        signed = self.signed_topics.checks.once
+        if rights is None:
+            return signed
+
+        async def both(delivery: Delivery) -> Delivery | None:
+            passed = await signed(delivery)
+            return None if passed is None else await rights(passed)
+
+        return both
 
     def _share_of(self, key: str) -> str | None:
         """The owner whose share of time a filter uses: a stranger has one share for all filters."""

@@ -69,6 +69,7 @@ class Sending:
                 note=self.sources.note,
                 prove=rights.prove_publisher if rights else None,
                 prove_reader=rights.prove_reader if rights else None,
+                signed=base.signed_topics.checks.admit if base.signed_topics else None,
             ),
             copies=base.copies.copies if base.copies else None,
             endpoint=peers.producer,

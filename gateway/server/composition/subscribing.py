@@ -9,8 +9,8 @@ from gateway.security.native_rights import NativeRights
 from gateway.server.composition.foundation import Foundation, node_settings
 from gateway.server.composition.sending import Sending
 from gateway.server.housekeeping import HousekeepingRoom
+from gateway.subscriptions.archive_reading import Rules
 from gateway.subscriptions.matching import InternalSubscriber
-from gateway.subscriptions.replaying import Rules
 from gateway.subscriptions.room import (
     DeadLetterRoom,
     EndingRoom,
@@ -44,6 +44,7 @@ class Subscribing:
             rights=base.rights,
             audit=base.audit,
             may_read=peers.identification.may_read,
+            start_of=lambda *subscribing: self.replays.replays.start_of(*subscribing),
         )
         self.ending = EndingRoom(self.subscriptions)
         self.discovery = self._discovery(base, sending)
@@ -69,6 +70,7 @@ class Subscribing:
             base.archive.archive if base.archive else None,
             store,
             self.subscriptions,
+            sending.delivery,
             base.filtering,
             base.producer,
             sharing,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import structlog
@@ -46,7 +46,7 @@ from gateway.subscriptions.lifecycle.leases import LeaseTerms, rules_of
 from gateway.subscriptions.lifecycle.leftovers import drop_leftovers
 from gateway.subscriptions.sequences.subscriber_sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
-from mediation.model.messages import End, Subscription
+from mediation.model.messages import CatchingUp, End, Subscription
 from mediation.rendering import prepare
 
 ELSEWHERE = 5.0
@@ -61,6 +61,10 @@ class SubscriptionUnknown(Refused):
     def __init__(self, missing: str = "") -> None:
         text = "There is no such subscription."
         super().__init__(Reason.SUBSCRIPTION_UNKNOWN, text, missing=missing)
+
+
+Start: TypeAlias = Callable[[Connection], object]
+"""Has a new subscription begin with what the archive has, in the transaction that stores it."""
 
 
 class Lifecycle:
@@ -125,7 +129,7 @@ class Lifecycle:
         Raises:
             Refused: Its consumer cannot be sent to.
         """
-        target = self._consumers.known(subscription.consumer, subscription.key)
+        target = self._consumers.known(subscription.consumer, subscription.owner, subscription.key)
         entry = Entry(subscription, prepare(subscription), target)
         self._table.add(entry)
         self._clock.watch(subscription)
@@ -139,6 +143,7 @@ class Lifecycle:
         principal: Principal,
         agreed: Agreed | None,
         identity: str | None = None,
+        start: Start | None = None,
     ) -> bool:
         """Store and match *entry*; where that fails, nothing of it is left. Returns whether it is
         in force: not so where the store has another with its *identity*."""
@@ -147,7 +152,7 @@ class Lifecycle:
         self._clock.watch(subscription)
         self._dispatchers.heartbeats.watch(entry)
         try:
-            inserting = self._inserting(subscription, mailbox, principal, agreed, identity)
+            inserting = self._inserting(subscription, mailbox, principal, agreed, identity, start)
             if not await self._store.submit(inserting):
                 self._leave(entry)
                 return False
@@ -175,6 +180,7 @@ class Lifecycle:
         principal: Principal,
         agreed: Agreed | None,
         identity: str | None,
+        start: Start | None,
     ) -> Callable[[Connection], bool]:
         """The operation that inserts a subscription, and the mailbox or the sequence that is made
         for it; it returns whether it did."""
@@ -187,6 +193,8 @@ class Lifecycle:
                 return False
             if agreed is not None:
                 agreed.keep(connection)
+            if start is not None:
+                start(connection)
             return True
 
         return insert
@@ -239,6 +247,18 @@ class Lifecycle:
         )
         (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
         return subscription
+
+    async def set_catching_up(self, entry: Entry, catching_up: CatchingUp) -> None:
+        """Note how far a subscription is that began with what the archive has.
+
+        Raises:
+            SubscriptionUnknown: It has ended.
+        """
+        await self.change(
+            entry,
+            lambda old: replace(old, policy=shared(replace(old.policy, catching_up=catching_up))),
+        )
+        (self._dispatchers.quiet if entry.silent else self._dispatchers.resume)(entry)
 
     def moved(self, entry: Entry, subscription: Subscription) -> None:
         """Put *subscription*, which the store has, in the place of the former one of *entry*."""

@@ -24,20 +24,11 @@ from gateway.web.api import (
     topics,
     topology,
 )
-from gateway.web.refusals import PROBLEM, problem
+from gateway.web.refusals import REFUSALS
 
 __all__ = ["router"]
 
-_REFUSED = {
-    "description": "It cannot be done; `detail` says why, and what to do.",
-    "content": {
-        PROBLEM: {
-            "schema": {"type": "object"},
-            "example": problem(404, "There is no such subscription.", "subscription-unknown"),
-        }
-    },
-}
-router = APIRouter(prefix="/api/v1", responses={"4XX": _REFUSED, "503": _REFUSED})
+router = APIRouter(prefix="/api/v1", responses=dict(REFUSALS))
 for _part in (
     overview,
     subscriptions,

@@ -17,7 +17,7 @@ from gateway.routes import Dependency, open_to_tenants
 from gateway.security.identify import without_limits
 from gateway.security.principals import tenant_of
 from gateway.soap.service import SoapService
-from gateway.subscriptions.explaining import Explainer, Message
+from gateway.subscriptions.explaining import Explainer, Message, Step
 from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from gateway.subscriptions.listing import SubscriptionReports
 from gateway.subscriptions.management import SubscriptionManagement
@@ -280,6 +280,7 @@ async def list_waiting(
 
 
 @router.get("/{id}/request")
+@open_to_tenants
 async def show_request(
     entry: Named,
     parts: Given,
@@ -318,16 +319,28 @@ async def send_again(
 
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)
-async def explain(entry: Named, asked: Asked, parts: Given) -> list[StepView]:
+@open_to_tenants
+async def explain(entry: Named, asked: Asked, parts: Given, tenant: TenantSeen) -> list[StepView]:
     """Why a subscription gets messages or does not, step by step; with a `payload`, whether it
-    would get that."""
+    would get that. Of the consumer's address a tenant is told whether it may be sent to, and not
+    where its name leads."""
     if asked.payload is None and asked.topic is not None:
         raise HTTPException(422, "`topic` is for a `payload`: give one, too.")
     message = None
     if asked.payload is not None:
         namespaces = tuple(sorted((asked.namespaces or {}).items()))
         message = Message(asked.payload.encode(), asked.topic, namespaces)
-    return [step_view(step) for step in await parts.explainer.explain(entry, message)]
+    steps = await parts.explainer.explain(entry, message)
+    if tenant is not None:
+        steps = [_for_a_tenant(step) for step in steps if step.name != "delivered by"]
+    return [step_view(step) for step in steps]
+
+
+def _for_a_tenant(step: Step) -> Step:
+    """*step* without what names lead to: who subscribes names at will would map our network."""
+    if step.name != "address":
+        return step
+    return Step(step.name, step.holds, "may be sent to" if step.holds else "cannot be sent to")
 
 
 @router.delete("/{id}", status_code=204)

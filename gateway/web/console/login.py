@@ -1,10 +1,15 @@
 """The page to log in at, where a file of identities says who there is."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+from urllib.parse import urlencode
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from filters import Refused
 from gateway.http import client_address, public_base
+from gateway.security.identities import Issuer
 from gateway.security.sessions import Sessions
 from gateway.settings.values import is_loopback
 from gateway.web.console.forms import first, read_form, redirect
@@ -15,6 +20,7 @@ from gateway.web.dependencies import COOKIE, Asking, session_token
 from gateway.web.refusals import headers_of, status_of
 
 HOME = "/console"
+Leave: TypeAlias = Callable[[Request, str], Awaitable[Response | None]]
 
 
 class Login:
@@ -22,6 +28,9 @@ class Login:
 
     Args:
         asking: Says where a request came from, and notes who logs in.
+
+    Attributes:
+        leave: Makes the page that ends a session at an identity provider, too.
     """
 
     def __init__(self, sessions: Sessions, rendering: Rendering, asking: Asking) -> None:
@@ -29,6 +38,7 @@ class Login:
         self._rendering = rendering
         self._asking = asking
         self._http = asking.http
+        self.leave: Leave | None = None
 
     async def log_in(self, request: Request) -> Response:
         """``/console/login``: the form, and what it sends.
@@ -37,7 +47,7 @@ class Login:
             HTTPException: 403: the form is of another site. 400: it cannot be read.
         """
         if request.method != "POST":
-            return await self._page(request, first_of(request.query_params.get("to")))
+            return await self.page(request, first_of(request.query_params.get("to")))
         await refuse_other_origins(request)
         form = await read_form(request)
         user, secret, to = first(form, "user"), first(form, "secret"), first_of(first(form, "to"))
@@ -45,13 +55,13 @@ class Login:
             address = client_address(request.scope, self._http)
             token = await self._sessions.log_in(user.strip(), secret.strip(), address)
         except Refused as refused:
-            self._note(request, user, refused.text)
-            page = await self._page(request, to, refused.text, status_of(refused))
+            self.note(request, user, refused.text)
+            page = await self.page(request, to, refused.text, status_of(refused))
             if "Retry-After" in (headers := headers_of(refused)):
                 page.headers["Retry-After"] = headers["Retry-After"]
             return page
-        self._note(request, user)
-        self._end(request)  # One that there was before: nobody goes on with what another began.
+        self.note(request, user)
+        self.end(request)  # One that there was before: nobody goes on with what another began.
         answer = redirect(to)
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="strict", path="/")
         return answer
@@ -63,26 +73,41 @@ class Login:
             HTTPException: 403: the form is of another site.
         """
         await refuse_other_origins(request)
-        self._end(request)
-        answer = redirect(LOGIN)
+        issuer = self.end(request)
+        answer = None
+        if issuer is not None and self.leave is not None:
+            answer = await self.leave(request, issuer.issuer)
+        answer = answer or redirect(LOGIN)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
         return answer
 
-    def _note(self, request: Request, user: str, refusal: str = "") -> None:
+    def note(self, request: Request, user: str, refusal: str = "") -> None:
+        """Note in the audit log that *user* logged in, or why not."""
         result = f"refused: {refusal}" if refusal else "done"
         sender = self._asking.of_connection(request)
         self._asking.audit.note(sender, "logged in to the console", user[:256], result)
 
-    def _end(self, request: Request) -> None:
+    def end(self, request: Request) -> Issuer | None:
+        """End the session of *request*; return the issuer that proved it."""
         token = session_token(request.scope)
-        if token is not None:
-            self._sessions.log_out(token)
+        return self._sessions.log_out(token) if token is not None else None
 
-    async def _page(
+    async def page(
         self, request: Request, to: str, refusal: str = "", status: int = 200
     ) -> Response:
+        """The page to log in at, which says why that was refused."""
+        providers = [
+            (one.label or one.issuer, urlencode({"issuer": one.issuer, "to": to}))
+            for one in self._sessions.openid.issuers
+        ]
         return await self._rendering.page(
-            "login.html", status, to=to, refusal=refusal, here="", secure=self._is_secure(request)
+            "login.html",
+            status,
+            to=to,
+            refusal=refusal,
+            providers=providers,
+            here="",
+            secure=self._is_secure(request),
         )
 
     def _is_secure(self, request: Request) -> bool:

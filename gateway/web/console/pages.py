@@ -17,6 +17,8 @@ from gateway.web.console.tables import DEAD_LETTERS, SUBSCRIPTIONS
 from gateway.web.console.topology_layout import draw_topology
 from gateway.web.csrf import refuse_other_origins
 
+_WATCHED = ("topic", "xpath", "payload", "sample")
+"""What a reader of the tap chooses, beside prefixes."""
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 
 
@@ -52,7 +54,7 @@ async def search(
 @router.get("/tap")
 async def tap(request: Request, console: Given) -> Response:
     """What passes, as it passes; the browser reads it from `tap_events`."""
-    given = {name: request.query_params.get(name, "") for name in ("topic", "xpath", "payload")}
+    given = {name: request.query_params.get(name, "") for name in _WATCHED}
     namespaces = request.query_params.get("ns", "").split()
     asked = {name: value for name, value in given.items() if value} | {"ns": namespaces}
     source = f"/console/tap/events?{urlencode(asked, doseq=True)}"

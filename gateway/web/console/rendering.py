@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FOLDER = Path(__file__).parent
-FIRST = 4
+FIRST = 5
 """Tables that operators look at most: they stand beside the overview."""
 _MOMENT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z\b")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

@@ -11,7 +11,7 @@ from gateway.observing.masking import Mask
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.rights import Right
-from gateway.web.console import pages, selection_pages, table_pages
+from gateway.web.console import addition_pages, pages, selection_pages, table_pages
 from gateway.web.console.page_routes import CONSOLE, LOGIN, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
@@ -85,16 +85,26 @@ class ConsoleRoom(Room):
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
             brokers = BROKERS.of(self._brokers)
             yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
-        for router in (pages.router, selection_pages.router, table_pages.router):
+        for router in (
+            pages.router,
+            selection_pages.router,
+            addition_pages.router,
+            table_pages.router,
+        ):
             # They show what the administration answers to whoever asks for them.
             yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ, tenants=True)
 
     def _login_routes(self, sessions: "Sessions") -> Routes:
         from gateway.web.console.login import Login
+        from gateway.web.console.openid_pages import BACK, BEGIN, OpenIdPages
 
         login = Login(sessions, self._rendering, self._asking)
+        openid = OpenIdPages(sessions, login, self._rendering, self._asking)
+        login.leave = openid.leave
         methods, hidden = ["GET", "POST"], False
         yield Route(LOGIN, login.log_in, methods=methods, include_in_schema=hidden)
+        yield Route(BEGIN, openid.begin, include_in_schema=hidden)
+        yield Route(BACK, openid.back, include_in_schema=hidden)
         yield Route("/console/logout", login.log_out, methods=["POST"], include_in_schema=hidden)
 
     async def linger(self) -> None:

@@ -45,6 +45,8 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
     if not answer.succeeded:
         return await refuse(console, answer)
     following = answer.value.get("next")
+    names = [one.name for one in table.narrowings if one.name in query]
+    narrowed = {name: query[name][0] for name in names}
     return await console.rendering.page(
         "list.html",
         table=table,
@@ -52,7 +54,8 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
         query=query,
         address=urlencode(query, doseq=True),
         orders=_orders(table, query),
-        wholly=_wholly(table, query),
+        narrowed=narrowed,
+        wholly=[one for one in table.actions if one.selected(narrowed) is not None],
         json=f"{ROOT}/{table.name}?{urlencode(query, doseq=True)}",
         more=None
         if following is None
@@ -146,13 +149,6 @@ def _narrowed(table: Table, request: Request) -> dict[str, list[str]]:
         names += ["sort", "descending"]
     given = {name: request.query_params.getlist(name) for name in names}
     return {name: kept for name, all_ in given.items() if (kept := [one for one in all_ if one])}
-
-
-def _wholly(table: Table, query: Mapping[str, list[str]]) -> list[Action]:
-    """What can be done with all that a list shows which *query* narrows."""
-    names = {one.name for one in table.narrowings}
-    narrowed = {name: given[0] for name, given in query.items() if name in names}
-    return [one for one in table.actions if one.selected(narrowed) is not None]
 
 
 def _orders(table: Table, query: Mapping[str, list[str]]) -> dict[str, tuple[str, str]]:

@@ -15,7 +15,7 @@ class WaitingView(BaseModel, extra="forbid"):
     subscription: str
     since: datetime | None
     attempts: int
-    next_attempt: datetime | None
+    next_attempt: datetime | None = Field(description="null: at its turn.")
 
 
 class DeadView(BaseModel, extra="forbid"):
@@ -79,7 +79,7 @@ def message_view(traced: Traced, content: MessageContent | None = None) -> Messa
                 subscription=one.subscription,
                 since=moment_or_none(one.since),
                 attempts=one.attempts,
-                next_attempt=moment_or_none(one.due),
+                next_attempt=moment_or_none(one.due or None),
             )
             for one in traced.waiting
         ],

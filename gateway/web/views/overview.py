@@ -135,7 +135,8 @@ class FailingHostView(BaseModel, extra="forbid"):
 
 
 class FailingView(BaseModel, extra="forbid"):
-    """Subscriptions that fail at this gateway, grouped by the host of their consumer."""
+    """Subscriptions that fail, at any gateway of this store, grouped by the host of their
+    consumer; those of another gateway were so ten seconds ago."""
 
     subscriptions: int
     hosts: int
@@ -227,8 +228,8 @@ _EXAMPLE: dict[str, JsonValue] = {
 
 
 class OverviewView(BaseModel):
-    """The state of the gateway. What the store says, and `rates`, count for all gateways that use
-    it; `failing` and `in_flight` are those of the one that answers."""
+    """The state of the gateway. What the store says, `rates` and `failing` count for all gateways
+    that use it; `in_flight` is that of the one that answers."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
 
@@ -360,17 +361,16 @@ def _failing(failing: FailingConsumers) -> FailingView:
 
 
 def _failing_host(one: FailingHost) -> FailingHostView:
-    status = one.status
     return FailingHostView(
         host=one.host,
         consumers=one.consumers,
         subscriptions=one.subscriptions,
         waiting=one.waiting,
         subscription=one.subscription,
-        failures=status.failures,
-        last_error=status.last_error,
-        last_error_at=moment_or_none(status.last_error_at),
-        next_attempt=moment_or_none(status.next_attempt or status.breaker_until),
+        failures=one.failures,
+        last_error=one.last_error,
+        last_error_at=moment_or_none(one.last_error_at),
+        next_attempt=moment_or_none(one.next_attempt),
     )
 
 

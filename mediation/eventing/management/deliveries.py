@@ -17,6 +17,7 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 from mediation.soap.expiry import expiry_block
+from mediation.soap.properties import signature_blocks
 
 ACK_ACTIONS = spellings_of(names.WSMAN_ACK)
 """The actions of an acknowledgement: the specification's, and openwsman's constant."""
@@ -31,6 +32,8 @@ _WSMAN = f'xmlns:wsman="{names.WSMAN}"'
 _ACK_REQUESTED = f"<wsman:AckRequested {_WSMAN}/>"
 _EVENT = b"<wsman:Event Action=%b>%b</wsman:Event>"
 _AROUND_EVENT = len(_EVENT % (b"", b""))
+_AROUND_SIGNATURE = len(signature_blocks([""])) + 5
+"""Octets around a signature in its header block, with a number of up to six digits."""
 
 
 def acknowledges(reply: PeerReply | None, message_id: str) -> bool:
@@ -81,6 +84,11 @@ def batch_expiry(notifications: Sequence[Notification]) -> bytes:
     return expiry_block(max(known)) if known and len(known) == len(ends) else b""
 
 
+def batch_signatures(notifications: Sequence[Notification]) -> bytes:
+    """Write the header blocks of a batch with the signatures of its events."""
+    return signature_blocks([one.properties.get(names.EVENT_SIGNATURE) for one in notifications])
+
+
 def write_event(notification: Notification) -> bytes:
     """Write an event as a member of a batch."""
     return _EVENT % (_action_of(notification), notification.payload)
@@ -88,7 +96,13 @@ def write_event(notification: Notification) -> bytes:
 
 def event_octets(notification: Notification) -> int:
     """Return the length of what `write_event` writes, without a copy of the payload."""
-    return _AROUND_EVENT + len(_action_of(notification)) + len(notification.payload)
+    signature = len(notification.properties.get(names.EVENT_SIGNATURE, ""))
+    return (
+        _AROUND_EVENT
+        + len(_action_of(notification))
+        + len(notification.payload)
+        + (signature and signature + _AROUND_SIGNATURE)
+    )
 
 
 def _action_of(notification: Notification) -> bytes:

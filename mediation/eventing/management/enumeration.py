@@ -10,7 +10,7 @@ from mediation import names, profiles
 from mediation.eventing.management.deliveries import PASSED
 from mediation.eventing.management.faults import refused
 from mediation.eventing.management.values import parse_number, read_seconds
-from mediation.mailboxes.kept import MAX_MOST, read_kept
+from mediation.mailboxes.kept import MAX_MOST, kept_signatures, read_kept
 from mediation.model.errors import MediationError
 from mediation.model.requests import (
     Arrival,
@@ -83,7 +83,8 @@ class PullRequests:
             f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{following}'
             f"<wsen:Items>{b''.join(items).decode()}</wsen:Items></wsen:PullResponse>"
         )
-        return Answer(f"{names.WSEN}/PullResponse", body, headers=_headers(kept))
+        headers = _headers(kept) + kept_signatures(response.envelopes)
+        return Answer(f"{names.WSEN}/PullResponse", body, headers=headers)
 
 
 def _headers(kept: Sequence[Envelope]) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from filters import EVERYTHING, Filter, Topic
+from filters.archive_positions import Position
 from mediation.model.calling import Calling
 from mediation.model.delivery_modes import PUSH, Bookmark, DeliveryMode
 from mediation.model.expiry import UNSPECIFIED, Expiry
@@ -31,6 +32,10 @@ class Subscribe:
     """How the consumer is called, where it subscribed by a call."""
     bookmark: Bookmark | None = None
     """Go on with the subscription that this is of, from there."""
+    since: Position | None = None
+    """What was published from there on is wanted, too, out of the archive."""
+    order_key: str = ""
+    """Messages of one key are sent in order (`mediation.order_keys`); empty: all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class SubscribePulling:
     expires: Expiry = UNSPECIFIED
     dialect: str | None = None
     delivery: DeliveryMode = PUSH
+    since: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from lxml import etree
 
 from filters import dialects
 from mediation import names, profiles
-from mediation.filtering import write_expression, write_topic_expression
+from mediation.filtering import FILTER_ELEMENTS, write_expression, write_topic_expression
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import (
@@ -20,10 +20,12 @@ from mediation.model.specification import (
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.notify import unwrapped_events, written_notify
 from mediation.notification.v1_3.actions import NAMESPACE, NOTIFY_ACTION, PORT_TYPES, action_of
+from mediation.order_keys import write_order_key
 from mediation.reliable_messaging import Rm, write_assurance, write_wanted_rm
 from mediation.resources.wsrf import WSRF_1_2, ResourceClient
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
+from mediation.start_positions import write_since
 
 
 class Client13:
@@ -48,7 +50,9 @@ class Client13:
                 dialect=wanted.topic_dialect,
             )
         content = wanted.content_filter(dialects.XPATH_1_0)
-        if content:
+        if content and content[1] in FILTER_ELEMENTS.values():
+            filters += content[0]
+        elif content:
             scope = wanted.namespaces
             filters += write_expression(NAMESPACE, "wsnt:MessageContent", *content, scope)
         if filters:
@@ -59,6 +63,8 @@ class Client13:
         policies = "<wsnt:UseRaw/>" if wanted.raw else ""
         policies += write_wanted_rm(Rm.of(wanted.reliable)) if wanted.reliable else ""
         policies += write_assurance(wanted.assurance) if wanted.assurance is not None else ""
+        policies += write_since(wanted.since) if wanted.since is not None else ""
+        policies += write_order_key(wanted.order_key) if wanted.order_key is not None else ""
         if policies:
             inner += f"<wsnt:SubscriptionPolicy>{policies}</wsnt:SubscriptionPolicy>"
         return _request(Operation.SUBSCRIBE, inner)

@@ -7,7 +7,7 @@ from lxml import etree
 from filters import EVERYTHING, Filter, Reason, Topic
 from mediation import names, profiles
 from mediation.filtering import CHANGED_ONLY, read_wsn_filter
-from mediation.mailboxes.kept import notification_messages, read_most
+from mediation.mailboxes.kept import kept_signatures, notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference, Subscription
@@ -89,7 +89,7 @@ class BaseRequests:
 
     def write(self, response: Response, context: Context) -> Answer:
         operation = context.operation or Operation.UNSUBSCRIBE
-        name = f"wsnt:{operation.value}Response"
+        name, headers = f"wsnt:{operation.value}Response", ""
         match response:
             case Subscribed():
                 inner = _write_times(response, operation)
@@ -98,13 +98,15 @@ class BaseRequests:
             case MailboxMade():
                 inner = _write_pull_point(response, context.wsa or Wsa.V2005_08)
             case Taken(envelopes):
+                headers = kept_signatures(envelopes)
                 inner = b"".join(
                     message for kept in envelopes for message in notification_messages(kept)
                 ).decode()
             case _:
                 inner = ""
         body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
-        return Answer(_response_action(operation, context.headers.action), body)
+        action = _response_action(operation, context.headers.action)
+        return Answer(action, body, headers=headers)
 
 
 def _response_action(operation: Operation, request: str | None) -> str:
@@ -125,16 +127,18 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
     filter_element = child_of(element, "Filter")
     filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
-    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy"))
-    if changed_only:
+    policy = read_policy(child_of(element, "SubscriptionPolicy"))
+    if policy.changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     return Subscribe(
         read_epr(reference, forged="refuse"),
         filter_,
         read_time(child_of(element, "InitialTerminationTime")),
-        raw=raw,
+        raw=policy.raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
-        delivery=delivery,
+        delivery=policy.delivery,
+        since=policy.since,
+        order_key=policy.order_key,
     )
 
 

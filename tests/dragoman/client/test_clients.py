@@ -14,6 +14,7 @@ from lxml import etree
 from dragoman.client import (
     Client,
     CloudEventsClient,
+    DsubClient,
     Event,
     GatewayError,
     GridEventsClient,
@@ -31,6 +32,7 @@ from dragoman.client.base import Credentials
 from dragoman.events import event_type
 from gateway.client import Consumer, EventClient
 from gateway.delivery.verdicts import Verdict
+from tests.rigs.document_metadata import document, submission
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import DEADLINE, until
 
@@ -42,6 +44,7 @@ MAKERS: dict[str, Callable[..., Client]] = {
     "wse 2011/03": lambda url, **how: WseClient(url, version="2011/03", **how),
     "wsn 1.3": WsnClient,
     "wsn 1.3 soap 1.1": lambda url, **how: WsnClient(url, soap="1.1", **how),
+    "dsub": DsubClient,
     "wsn 1.2": lambda url, **how: WsnClient(url, version="1.2", **how),
     "wsn 1.0": lambda url, **how: WsnClient(url, version="1.0", **how),
     "ws-management": WsManagementClient,
@@ -53,7 +56,7 @@ MAKERS: dict[str, Callable[..., Client]] = {
     "grid events": GridEventsClient,
 }
 EACH = pytest.mark.parametrize("make", list(MAKERS.values()), ids=list(MAKERS))
-PAUSING = {"wsn 1.3", "wsn 1.3 soap 1.1", "wsn 1.2", "wsn 1.0"}
+PAUSING = {"wsn 1.3", "dsub", "wsn 1.3 soap 1.1", "wsn 1.2", "wsn 1.0"}
 
 
 @event_type("urn:weather")
@@ -164,8 +167,8 @@ async def test_properties_select(
 ) -> None:
     selector = {"region": "north"}
     async with make(gateway.url) as client, Consumer() as consumer:
-        if request.node.callspec.id == "grid events":
-            with pytest.raises(UnsupportedOperation, match="no properties to select by"):
+        if request.node.callspec.id in ("grid events", "dsub"):
+            with pytest.raises(UnsupportedOperation, match=r"no (properties|query)"):
                 await client.subscribe(consumer.address, selector=selector)
             return
         await client.subscribe(consumer.address, topic="storms", selector=selector)
@@ -271,6 +274,30 @@ async def test_onvif_pulls_from_the_subscription_itself(gateway: Running) -> Non
         await client.unsubscribe(subscription)
         with pytest.raises(UnsupportedOperation):
             await client.subscribe(xpath="/a")
+
+
+@pytest.mark.parametrize("pull", [True, False])
+async def test_a_recipient_is_told_of_the_documents_it_asked_for(
+    gateway: Running, pull: bool
+) -> None:
+    topic = "{urn:ihe:iti:dsub:2009}FullDocumentEntry"
+    wanted = {
+        "$XDSDocumentEntryPatientId": "P1^^^&1.2.3&ISO",
+        "$XDSDocumentEntryClassCode": "('history^^classes','summary^^classes')",
+    }
+    async with (
+        DsubClient(gateway.url) as client,
+        client.listen(topic=topic, selector=wanted, pull=pull) as documents,
+    ):
+        for patient, code in (("P2", "history"), ("P1", "letter"), ("P1", "summary")):
+            codes = {"classCode": [(code, "classes")]}
+            entry = document(f"{patient}^^^&1.2.3&ISO", codes)
+            await client.publish(submission(entry), topic=topic)
+        assert b"summary" in (await soon(anext(documents))).payload
+        with pytest.raises(UnsupportedOperation, match=r"no query of subscriptions .* \$Name"):
+            await client.subscribe(topic=topic, selector={"$Name": "a"})
+        with pytest.raises(GatewayError, match="not offered"):
+            await client.subscribe(topic=topic, selector="<a/>")
 
 
 @EACH

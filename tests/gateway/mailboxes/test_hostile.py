@@ -239,6 +239,15 @@ async def test_the_longest_name_of_who_fetches_is_kept_and_no_longer_one(store: 
     assert store.writable
 
 
+async def test_a_mailbox_of_another_tenant_is_no_consumer_after_a_restart(store: Store) -> None:
+    mailboxes = await boxes(store)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
+    consumers = Consumers(Schemes(AddressPolicy()), mailboxes)
+    reference = EndpointReference(f"http://gateway.example/mailboxes/{box.key}", Wsa.V2005_08)
+    assert consumers.known(reference, NEIGHBOUR.owner).scheme == "mailbox"
+    assert consumers.known(reference, "tenant:acme:user:ada").scheme == "http"
+
+
 @pytest.mark.parametrize("key", ["a\0b", "\ud800", "x" * 100])
 async def test_a_key_that_no_database_takes_is_unknown(store: Store, key: str) -> None:
     mailboxes = await boxes(store)

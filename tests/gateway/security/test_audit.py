@@ -158,6 +158,54 @@ def test_a_refusal_again_and_again_is_counted(
     assert [record.get("again") for record in read_records(path)] == [None, None, 999, None]
 
 
+def test_a_flood_of_different_refusals_is_summed_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fills no disk; who is refused elsewhere meanwhile is recorded all the same."""
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    for each in range(20_000):
+        log.note(MOLE, "Publish", f"to {each}", "refused: You have no right.")
+    log.note(OTHER, "Publish", "", "refused: You have no right.")
+    monkeypatch.setattr(audit, "AGAIN", 0.0)
+    log._sum_up()
+    log.write()
+    records = list(read_records(path))
+    assert len(records) < 60 and path.stat().st_size < 20_000
+    assert [one["from"] for one in records][-2:] == [OTHER.address, ""]
+    assert records[-1]["again"] == 20_000 - (len(records) - 2)
+    assert records[-1]["what"] == f"{MOLE.address}: {records[-1]['again']}"
+    log._sum_up()
+    assert not log._waiting, "nothing since"
+
+
+def test_refusals_of_many_addresses_are_bounded_together(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    for each in range(6000):
+        stranger = anonymous(f"10.0.{each // 250}.{each % 250}", trusted=False)
+        log.note(stranger, "Publish", "", "refused: You have no right.")
+    log.write()
+    assert 1000 <= sum(1 for _ in read_records(path)) < 1100
+    assert log._sum.total() + log._uncounted > 4800
+    assert len(log._sum) <= audit.MOST_SUMMED
+
+
+def test_a_clock_that_jumps_removes_no_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 9, days=30)
+    log = AuditLog(path, days=30)
+    log.open()
+    for day in ("2026-12-24", "2026-01-10"):
+        clock(monkeypatch, day)
+        log.note(MOLE, "Subscribe", day)
+        log.write()
+    assert next(read_records(path))["number"] == 1
+    assert verify(path)[0] == 20
+
+
 def test_more_than_can_wait_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "WAITING", 10)
     path = tmp_path / "audit.jsonl"

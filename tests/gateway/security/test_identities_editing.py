@@ -63,6 +63,22 @@ def test_a_user_again(path: Path) -> None:
     assert second.password != first.password
 
 
+def test_a_user_of_a_tenant(path: Path) -> None:
+    path.write_text(path.read_text() + '\n[[tenants]]\nname = "acme"\n')
+    add_user(path, "pump", None, [], tenant="acme")
+    assert load_identities(path).user_of_name["pump"].tenant == "acme"
+    add_user(path, "pump", None, ["hall"])
+    assert load_identities(path).user_of_name["pump"].tenant == "acme"
+    add_key(path, "pump", tenant="acme")
+    for other in ("", "umbrella"):
+        with pytest.raises(NoSuchIdentity):
+            add_key(path, "pump", tenant=other)
+    with pytest.raises(IdentitiesUnusable):
+        add_user(path, "pump", None, [], tenant="umbrella")
+    add_user(path, "pump", None, [], tenant="")
+    assert load_identities(path).user_of_name["pump"].tenant == ""
+
+
 def test_keys_come_and_go(path: Path) -> None:
     key = add_key(path, ADMINISTRATOR, ["publish"], SOON)
     kept = load_identities(path).key_of_hash[hash_api_key(key)]

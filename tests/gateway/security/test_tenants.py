@@ -19,12 +19,14 @@ from tests.rigs.cloudevents import STRUCTURED, event
 from tests.rigs.consumers import consumers
 from tests.rigs.consumers import status as status_of
 from tests.rigs.envelopes import (
+    CONCRETE,
     Message,
     Speaker,
     fresh_id,
     notification_message,
     notify,
     topic_expression,
+    wse_filter,
 )
 from tests.rigs.gateways import Running, manager_path, running
 from tests.rigs.waiting import until
@@ -54,6 +56,7 @@ may = ["publish", "subscribe", "manage"]
 WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
 WSE11 = "http://www.w3.org/2011/03/ws-evt"
 WSNT = "http://docs.oasis-open.org/wsn/b-2"
+WSNB = "http://docs.oasis-open.org/wsn/br-2"
 RP, RL = "http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2"
 BOX = "http://org.apache.airavata/ws-messenger/msgbox/2011"
 OPERATIONS = (
@@ -227,6 +230,63 @@ async def test_no_operation_tells_what_is_another_tenant_s(tenants: Tenants, who
 
 
 @at_the_gateway
+async def test_no_operation_tells_what_is_the_default_tenant_s(tenants: Tenants) -> None:
+    """Channels, publishers' registrations, mailboxes and subscriptions of those whose tenant has no
+    name, each asked by who operates in another."""
+    paths = await of_the_default_tenant(tenants)
+    asked = (
+        *OPERATIONS,
+        SPEAKER.wse_subscribe("http://127.0.0.1:1025/", filter=wse_filter("/never")),
+        SPEAKER.wsn_subscribe("http://127.0.0.1:1025/", filter=topic_expression("never")),
+        f'<b:DestroyRegistration xmlns:b="{WSNB}"/>',
+        f'<n:GetCurrentMessage xmlns:n="{WSNT}"><n:Topic Dialect="http://docs.oasis-open.org/wsn/'
+        't-1/TopicExpression/Concrete">storms</n:Topic></n:GetCurrentMessage>',
+        "<storm/>",
+    )
+    wrong: list[object] = []
+    for path in paths:
+        before, _, key = path.rpartition("/")
+        other = new_key() if "-" in key else "nowhere"
+        for body in asked:
+            found = await tenants.post("eve", body, path)
+            never = await tenants.post("eve", body, f"{before}/{other}")
+            if found[0] != never[0] or comparable(found[1], key) != comparable(never[1], other):
+                wrong.append((path, body[:60], found, never))
+        # Its description (`?wsdl`) says to everybody that a channel is there.
+        answers = [await tenants.ask("eve", "GET", f"{before}/{one}") for one in (key, other)]
+        if comparable(answers[0][1], key) != comparable(answers[1][1], other):
+            wrong.append((path, b"GET", *answers))
+    assert wrong == []
+    there = json.loads((await tenants.ask("administrator", "GET", "/api/v1/channels"))[1])
+    assert [one["name"] for one in there["channels"]] == ["lab"]
+    assert (await tenants.post("administrator", OPERATIONS[1], paths[0]))[0] == 200
+
+
+async def of_the_default_tenant(tenants: Tenants) -> list[str]:
+    """The paths of what the administrator makes: a subscription first."""
+    paths, nowhere = [], "http://127.0.0.1:1025/"
+    never = wse_filter("/never")
+    status, said = await tenants.post("administrator", SPEAKER.wse_subscribe(nowhere, filter=never))
+    assert status == 200, said
+    paths.append(manager_path(Message(said)))
+    status, said = await tenants.ask("administrator", "POST", "/mailboxes", {})
+    assert status == 201, said
+    paths.append(urlsplit(json.loads(said)["address"]).path)
+    status, said = await tenants.ask("administrator", "POST", "/api/v1/channels", {"name": "lab"})
+    assert status == 201, said
+    paths.append("/soap/channel/lab")
+    register = (
+        f'<b:RegisterPublisher xmlns:b="{WSNB}" xmlns:n="{WSNT}"><b:Topic Dialect="http://docs.'
+        'oasis-open.org/wsn/t-1/TopicExpression/Concrete">storms</b:Topic><b:Demand>false'
+        "</b:Demand></b:RegisterPublisher>"
+    )
+    status, said = await tenants.post("administrator", register)
+    assert status == 200, said
+    paths.append(manager_path(Message(said)))
+    return paths
+
+
+@at_the_gateway
 @pytest.mark.parametrize("who", OTHERS)
 async def test_no_route_tells_what_is_another_tenant_s(tenants: Tenants, who: str) -> None:
     """Each of OpenAPI, with each id and key of another tenant, answers as to an unknown one."""
@@ -332,6 +392,34 @@ async def test_an_event_is_for_its_tenant_alone(tenants: Tenants) -> None:
             status, said_ = await tenants.post(who, current)
             assert status == 200
             assert who.encode() in said_
+
+
+@at_the_gateway
+async def test_an_explanation_tells_of_its_tenant_alone(tenants: Tenants) -> None:
+    """Of topics that others published on, and of where names lead, nothing."""
+    for who in ("ada", "eve", "dora"):
+        topic = f"/soap/topic/of-{who}"
+        assert (await tenants.post(who, "<storm/>", topic))[0] == 202
+    await tenants.run.quiet()
+    everything = topic_expression("*", CONCRETE.replace("Concrete", "Full"))
+    body = SPEAKER.wsn_subscribe("http://localhost:1025/", filter=everything)
+    before = {entry.id for entry in tenants.run.gateway.subscriptions.entries}
+    assert (await tenants.post("ada", body))[0] == 200
+    [id_] = {entry.id for entry in tenants.run.gateway.subscriptions.entries} - before
+    said = {}
+    for who in ("bob", "administrator", "eve"):
+        status, explained = await tenants.ask(
+            who, "POST", f"/api/v1/subscriptions/{id_}/explain", {}
+        )
+        said[who] = (status, explained.decode())
+    assert said["eve"][0] == 404
+    for who in ("bob", "administrator"):
+        assert said[who][0] == 200 and "of-ada" in said[who][1], said[who]
+        assert "of-eve" not in said[who][1] and "of-dora" not in said[who][1]
+    assert "127.0.0.1" in said["administrator"][1] and "127.0.0.1" not in said["bob"][1]
+    for who, status in (("bob", 200), ("eve", 404)):
+        path = f"/api/v1/subscriptions/{id_}/request"
+        assert (await tenants.ask(who, "GET", path))[0] == status
 
 
 @at_the_gateway

@@ -58,7 +58,7 @@ IN_WORDS = {
     "discovery", "engine", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
     "soap_tcps_port", "store",
     "store_reserve", "strangers_bytes", "tls_certificate",
-    "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
+    "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "signed_topics", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
     "windows_events", "ws_security", "wsrm_at",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""

@@ -27,6 +27,7 @@ NEW_COLUMNS = {
     "spool": {"refused_at", "retried"},
     "mailbox_messages": {"expires"},
     "replicas": {"schema"},
+    "held": {"order_key"},
 }
 """What the steps from schema 0023 on add."""
 STORAGE = {
@@ -79,7 +80,15 @@ def test_what_is_upgraded_has_the_tables_of_what_is_new(
     assert _tables(store_url, revision) == _tables(other_url, revision)
 
 
-NEW_TABLES = ("replica_rates", "used_nonces", "host_decisions", "replays")
+NEW_TABLES = (
+    "replica_rates",
+    "replica_failures",
+    "used_nonces",
+    "host_decisions",
+    "shown_roles",
+    "replays",
+    "signed_events",
+)
 
 
 @on_each_store

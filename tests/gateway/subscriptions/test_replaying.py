@@ -119,8 +119,8 @@ async def test_a_consumer_that_is_away_holds_a_replay_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on where it was after a restart, once for each message, and can be cancelled."""
-    monkeypatch.setattr("gateway.subscriptions.replaying.WAITING", 8)
-    monkeypatch.setattr("gateway.subscriptions.replaying.PART", 4)
+    monkeypatch.setattr("gateway.subscriptions.archive_reading.WAITING", 8)
+    monkeypatch.setattr("gateway.subscriptions.archive_reading.PART", 4)
     archived(tmp_path / "archive", [row(number) for number in range(40)])
     settings = {"adapter": "embedded:", "archive": tmp_path / "archive", "drain": 0.2}
     settings["retry_delays"] = [0.05] * 200
@@ -153,7 +153,8 @@ async def test_a_consumer_that_is_away_holds_a_replay_up(
             consumer.at(url).behaviour = status(503)
             await replay_into(run, entry.id, {**RANGE, "rate": 5})
             cancelled = await run.api("DELETE", f"/subscriptions/{entry.id}/replay")
-            assert json.loads(cancelled.body)["state"] == "cancelled"
+            assert json.loads(cancelled.body)["state"] == "cancelling"
+            await ended(run, entry.id, "cancelled")
             consumer.at(url).behaviour = accept
 
 

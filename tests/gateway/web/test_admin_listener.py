@@ -15,6 +15,7 @@ from gateway.client import Administration, GatewayError
 from gateway.egress import AddressRefused, parse_target
 from gateway.settings.settings import Settings, SettingsError, read_settings
 from gateway.web.pages import HEADERS
+from gateway.web.refusals import problem
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 from tests.rigs.programs import Program, run
@@ -36,11 +37,11 @@ async def test_strangers_have_no_administration(tmp_path: Path) -> None:
             for method in ("GET", "POST", "DELETE"):
                 answer = await run_.request(method, path, b"{}" if method == "POST" else b"")
                 assert answer.status == 404, (method, path)
-                assert json.loads(answer.body) == {
-                    "detail": "Administration is on a listener of its own; see admin_host and "
-                    "admin_port.",
-                    "reason": "administration-elsewhere",
-                }
+                assert json.loads(answer.body) == problem(
+                    404,
+                    "Administration is on a listener of its own; see admin_host and admin_port.",
+                    "administration-elsewhere",
+                )
         for path in OF_PEERS:
             answer = await run_.admin("POST", path)
             assert answer.status == 404

@@ -19,6 +19,7 @@ import pytest
 import gateway.server.composition.foundation
 from gateway.http import HttpLimits
 from gateway.web import mailbox_streams
+from gateway.web.refusals import problem
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.json_mailboxes import UNKNOWN, Box, call, numbers, put, streaming
@@ -95,9 +96,9 @@ async def test_whoever_reads_keeps_the_subscription_alive(tmp_path: Path) -> Non
         assert await box.take() == []
         assert (await box.size())["expires"] > before
         plain = await Box.make(run)
-        assert await plain.do("renew", status=409, expires=60) == {
-            "detail": "No subscription was made with this mailbox."
-        }
+        assert await plain.do("renew", status=409, expires=60) == problem(
+            409, "No subscription was made with this mailbox."
+        )
 
 
 async def test_events_of_one_envelope_and_what_is_none(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ async def test_strangers_have_quotas(tmp_path: Path) -> None:
         for _ in range(2):
             await Box.make(run, source=STRANGER)
         said = await call(run, "POST", "/mailboxes", {}, status=403, source=STRANGER)
-        assert said == {"detail": "There are too many mailboxes.", "reason": "quota"}
+        assert said == problem(403, "There are too many mailboxes.", "quota")
         body = {"topic": "storms"}
         await call(run, "POST", "/mailboxes", body, status=403, source=STRANGER)
         assert len(run.gateway.subscriptions) == 0

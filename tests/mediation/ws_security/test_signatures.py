@@ -15,7 +15,7 @@ from lxml import etree
 
 from filters import Reason, Refused
 from mediation import names
-from mediation.ws_security import Algorithms, read_trust, signing, verify_message
+from mediation.ws_security import read_trust, signing, verify_message
 from mediation.ws_security.signing import read_signing_key, sign_envelope
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import S12, WSA10
@@ -378,8 +378,3 @@ def test_what_signs_nothing(signers: Signers, tmp_path: Path) -> None:
     for octets in (b"<no/>", b"no", b"--boundary"):
         with pytest.raises(ValueError, match="envelope"):
             signers.signed("mole", octets)
-
-
-def test_sha_1_where_it_is_allowed(tmp_path: Path) -> None:
-    """xmlsec1 signs with what old peers have."""
-    assert Algorithms(sha1=True).digest(f"{names.DSIG}sha1", b"")

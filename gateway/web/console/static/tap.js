@@ -2,12 +2,7 @@
 
 // Shows the events of /console/tap/events, the latest first: all as text, nothing as markup.
 const MOST = 200;
-const rows = document.getElementById("tap");
-const said = document.getElementById("said");
-const pause = document.getElementById("pause");
-let paused = false;
-let held = 0;
-let lost = 0;
+let source = null;
 
 function cell(row, kind, ...content) {
   const made = row.insertCell();
@@ -33,7 +28,7 @@ function outcome(message) {
   return parts.join("; ") || (message.matched === 0 ? "nobody subscribes to it" : "");
 }
 
-function show(message) {
+function show(rows, message) {
   const row = rows.insertRow(0);
   cell(row, "time", element("time", message.at, { datetime: message.at }));
   cell(row, "code", element("code", message.topic ?? ""));
@@ -47,34 +42,50 @@ function show(message) {
   while (rows.rows.length > MOST) rows.deleteRow(-1);
 }
 
-function tell() {
-  const parts = [paused ? `Paused: ${held} passed meanwhile.` : "Watching."];
-  if (lost) parts.push(`${lost} were dropped: too many to show.`);
-  said.textContent = parts.join(" ");
+// Watches for the table that is there now, and no longer for one that it took the place of.
+function watch() {
+  const rows = document.getElementById("tap");
+  if (rows === null || rows.dataset.watched) return;
+  rows.dataset.watched = "true";
+  source?.close();
+  const said = document.getElementById("said");
+  const pause = document.getElementById("pause");
+  let paused = false;
+  let held = 0;
+  let lost = 0;
+
+  function tell() {
+    const parts = [paused ? `Paused: ${held} passed meanwhile.` : "Watching."];
+    if (lost) parts.push(`${lost} were dropped: too many to show.`);
+    said.textContent = parts.join(" ");
+  }
+
+  const watched = (source = new EventSource(rows.dataset.source));
+  source.addEventListener("open", tell);
+  source.addEventListener("error", () => {
+    said.textContent =
+      watched.readyState === EventSource.CLOSED
+        ? "Refused: look at the topic and the XPath, or eight watch already."
+        : "The gateway does not answer: it is asked again.";
+  });
+  source.addEventListener("message", (event) => {
+    if (paused) {
+      held += 1;
+      tell();
+    } else show(rows, JSON.parse(event.data));
+  });
+  source.addEventListener("lost", (event) => {
+    lost = JSON.parse(event.data).dropped;
+    tell();
+  });
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    held = 0;
+    pause.setAttribute("aria-pressed", String(paused));
+    tell();
+  });
+  document.getElementById("clear").addEventListener("click", () => rows.replaceChildren());
 }
 
-const source = new EventSource(rows.dataset.source);
-source.addEventListener("open", tell);
-source.addEventListener("error", () => {
-  said.textContent =
-    source.readyState === EventSource.CLOSED
-      ? "Refused: look at the topic and the XPath, or eight watch already."
-      : "The gateway does not answer: it is asked again.";
-});
-source.addEventListener("message", (event) => {
-  if (paused) {
-    held += 1;
-    tell();
-  } else show(JSON.parse(event.data));
-});
-source.addEventListener("lost", (event) => {
-  lost = JSON.parse(event.data).dropped;
-  tell();
-});
-pause.addEventListener("click", () => {
-  paused = !paused;
-  held = 0;
-  pause.setAttribute("aria-pressed", String(paused));
-  tell();
-});
-document.getElementById("clear").addEventListener("click", () => rows.replaceChildren());
+document.addEventListener("DOMContentLoaded", watch);
+document.addEventListener("htmx:load", watch);

@@ -2,13 +2,17 @@
 between them, and whether a filter takes it. Nothing here sends anything."""
 
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from filters import Event, Expression, Filter, Topic
 from filters.dialects import TOPIC_FULL
-from filters.explaining import explain
+from filters.explaining import Explanation, explain, shortened
+from filters.queries.selectors import Value, parse_selector
+from gateway.client.errors import GatewayError
 from gateway.client.messaging import fresh_id
 from gateway.client.publication_addresses import publication_address
 from gateway.observing.xml_indentation import pretty
@@ -22,7 +26,7 @@ from mediation.matrix import (
     write_batch,
     write_publication,
 )
-from mediation.model.messages import EndpointReference, Notification
+from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.versions import Wsa
 from mediation.packaging.data import xml_payload
 from mediation.rendering import SoapShape, delivery_id, prepare, render
@@ -31,6 +35,7 @@ from mediation.soap.body_elements import body_element
 _SUBSCRIBER = "http://subscriber.example.org/events"
 _PUBLISHER = "http://publisher.example.org/"
 _SUBSCRIPTION = "subscription"
+_PROPERTY = re.compile(r"""([^\s=]+)=('[^']*'|"[^"]*"|[^\s'"]+)(?:\s+|$)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ def explain_filter(
     topics: str = "",
     xpath: str = "",
     namespaces: Mapping[str, str],
+    selector: str = "",
+    properties: Mapping[str, Value] = NO_PROPERTIES,
 ) -> str:
     """Say, a line for each piece, whether a filter takes an event, and why; what costs too much is
     not evaluated.
@@ -113,6 +120,8 @@ def explain_filter(
     Args:
         topics: A topic expression of the Full dialect; empty is every topic.
         xpath: XPath 1.0 over the payload; empty: none.
+        selector: A message selector of JMS over *properties*, as ActiveMQ would evaluate it;
+            empty: none.
 
     Raises:
         FilterError: An expression cannot be read.
@@ -123,7 +132,57 @@ def explain_filter(
         topics=(Expression(topics, TOPIC_FULL, declared),) if topics else (),
         contents=(Expression(xpath, namespaces=declared),) if xpath else (),
     )
-    return str(explain(filter_, Event(xml_payload(body_element(payload), None), topic=topic)))
+    said = []
+    if filter_.expressions:
+        event = Event(xml_payload(body_element(payload), None), topic=topic)
+        said.append(explain(filter_, event))
+    if selector:
+        said.append(_explain_selector(selector, properties))
+    return "\n".join(map(str, said))
+
+
+def _explain_selector(selector: str, properties: Mapping[str, Value]) -> Explanation:
+    verdict = parse_selector(selector).holds(properties)
+    values = ", ".join(f"{name} is {value!r}" for name, value in properties.items())
+    note = f"the property {values}" if values else "the event has no properties"
+    return Explanation(verdict is True, f"the selector {shortened(selector)}", shortened(note))
+
+
+def read_properties(text: str) -> dict[str, Value]:
+    """Read properties, ``severity=7 unit='m/s'``: what is written without quotes and as a number is
+    one, as it is for a selector.
+
+    Raises:
+        GatewayError: They are written otherwise.
+    """
+    found: dict[str, Value] = {}
+    place, text = 0, text.strip()
+    while place < len(text):
+        one = _PROPERTY.match(text, place)
+        if one is None:
+            raise GatewayError("properties are written severity=7 unit='m/s', with blanks between")
+        found[one[1]] = _property(one[2])
+        place = one.end()
+    return found
+
+
+def write_properties(properties: Mapping[str, str]) -> str:
+    """Write properties as `read_properties` reads them; without those with both kinds of quotes."""
+    written = []
+    for name, value in properties.items():
+        quote = '"' if "'" in value else "'"
+        if quote not in value:
+            written.append(f"{name}={quote}{value}{quote}")
+    return " ".join(written)
+
+
+def _property(written: str) -> Value:
+    if written[:1] in ("'", '"'):
+        return written[1:-1]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(written)
+    return written
 
 
 def text_of(octets: bytes) -> str:

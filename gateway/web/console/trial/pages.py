@@ -2,23 +2,27 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from filters import Refused, Topic, parse_clark
+from filters.queries.selectors import Value
 from gateway.client.errors import GatewayError
 from gateway.client.publication_addresses import publication_path
 from gateway.parsing import ParsingThreads
 from gateway.routes import Dependency
+from gateway.web.console.administration import ask
 from gateway.web.console.forms import first, read_form
-from gateway.web.console.page_routes import Given, PageRoute
+from gateway.web.console.page_routes import Given, PageRoute, refuse
 from gateway.web.console.trial.conversion import (
     ConvertedEvent,
     convert,
     explain_filter,
+    read_properties,
     text_of,
+    write_properties,
 )
 from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from gateway.web.console.viewer.pages import read_namespaces
@@ -43,7 +47,8 @@ class Trial:
     """What a form says.
 
     Attributes:
-        topics, xpath: Of the filter that is tried; empty: none.
+        topics, xpath, selector: Of the filter that is tried; empty: none.
+        properties: The selector's; no dialect here sends any.
     """
 
     source: Dialect
@@ -53,6 +58,8 @@ class Trial:
     topics: str
     xpath: str
     namespaces: Mapping[str, str]
+    selector: str
+    properties: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +133,15 @@ def _read(loss: Loss) -> str:
 def _try(trial: Trial, base: str) -> tuple[ConvertedEvent, Outcome]:
     event = convert(trial.source, trial.target, trial.payload, trial.topic, base)
     verdict = ""
-    if trial.topics or trial.xpath:
+    if trial.topics or trial.xpath or trial.selector:
         verdict = explain_filter(
             trial.payload,
             trial.topic,
             topics=trial.topics,
             xpath=trial.xpath,
             namespaces=trial.namespaces,
+            selector=trial.selector,
+            properties=trial.properties,
         )
     outcome = Outcome(
         base + publication_path(trial.source, event.publication, str(trial.topic)),
@@ -153,9 +162,28 @@ Parts = Annotated[Trials, Depends(TRIALS)]
 
 
 @router.get("")
-async def form(console: Given) -> Response:
-    """The form, with an example in it."""
-    return await _page(console, _EXAMPLE)
+async def form(
+    request: Request, console: Given, message: Annotated[str, Query(max_length=2048)] = ""
+) -> Response:
+    """The form, with an example in it, or with a *message* that is kept, by its id."""
+    if not message:
+        return await _page(console, _EXAMPLE)
+    answer = await ask(request, "GET", f"/messages/{message}", {"content": True, "limit": LARGEST})
+    if not answer.succeeded:
+        return await refuse(console, answer)
+    kept = next(filter(None, (one["content"] for one in answer.value["messages"])), None)
+    if kept is None:
+        return await _page(console, _EXAMPLE, said="This message is not kept whole.")
+    return await _page(console, {**_EXAMPLE, **_form_of(kept["understood"])})
+
+
+def _form_of(understood: Mapping[str, Any]) -> dict[str, str]:
+    """What a form has for a message, as it was understood."""
+    return {
+        "topic": understood["topic"] or "",
+        "payload": understood["payload"]["text"],
+        "properties": write_properties(understood["properties"]),
+    }
 
 
 @router.post("", dependencies=[Depends(refuse_other_origins)])
@@ -199,7 +227,8 @@ def read_trial(fields: Mapping[str, Sequence[str]]) -> Trial:
     """What a form says.
 
     Raises:
-        GatewayError: A dialect, the topic or a prefix is none, or the payload too large.
+        GatewayError: A dialect, the topic, a property or a prefix is none, or the payload too
+            large.
     """
     payload = first(fields, "payload").encode()
     if len(payload) > LARGEST:
@@ -216,6 +245,8 @@ def read_trial(fields: Mapping[str, Sequence[str]]) -> Trial:
         first(fields, "topics").strip(),
         first(fields, "xpath").strip(),
         read_namespaces(first(fields, "ns")),
+        first(fields, "selector").strip(),
+        read_properties(first(fields, "properties")),
     )
 
 

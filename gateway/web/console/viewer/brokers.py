@@ -4,7 +4,9 @@ references that are held here."""
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Annotated
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from starlette.responses import Response
@@ -17,6 +19,7 @@ from gateway.client.messaging import LEASE
 from gateway.routes import Dependency
 from gateway.web.console.forms import first, read_form
 from gateway.web.console.page_routes import Given, PageRoute
+from gateway.web.console.tables import SUBSCRIPTIONS
 from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from gateway.web.console.viewer.references import (
     HeldReference,
@@ -68,14 +71,17 @@ class Brokers:
         self._transports = transports
         self.references = references
 
-    async def subscriptions(self, url: str, after: str) -> tuple[list[Record], str | None]:
-        """A page of the subscriptions that a broker shows us, and what the next is after.
+    async def subscriptions(
+        self, url: str, after: str, narrowed: Mapping[str, str]
+    ) -> tuple[list[Record], str | None]:
+        """A page of the subscriptions that a broker shows us, those for which all holds that
+        narrows it, and what the next is after.
 
         Raises:
             GatewayError: It cannot be asked, or does not list any.
         """
         async with self._at(url) as management:
-            return await management.page(after, most=MOST)
+            return await management.page(after, most=MOST, selected=narrowed)
 
     async def manage_listed(self, action: str, url: str, ids: Sequence[str]) -> list[str]:
         """Do something with subscriptions that a broker lists; why it was not done with some."""
@@ -155,6 +161,7 @@ async def act(request: Request, console: Given, brokers: Parts) -> Response:
         _check_url(url)
     if action == "hold":
         return await _hold(console, brokers, url, form)
+    narrowed = _narrowed(form)
     operation = OPERATIONS.get(action)
     refused: list[str] = []
     if operation is not None and (ids or held):
@@ -165,6 +172,7 @@ async def act(request: Request, console: Given, brokers: Parts) -> Response:
                 action=action,
                 operation=operation,
                 ids=ids,
+                narrowed=narrowed,
                 held=[one for one in map(brokers.references.find, held) if one],
                 here="brokers",
             )
@@ -172,7 +180,16 @@ async def act(request: Request, console: Given, brokers: Parts) -> Response:
         refused += await brokers.manage_held(action, held)
     if held:
         return await _page(console, brokers, url, refused=refused)
-    return await _list(console, brokers, url, first(form, "after"), refused)
+    return await _list(console, brokers, url, narrowed, first(form, "after"), refused)
+
+
+def _narrowed(form: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What narrows the list: its fields, or, where something is done with its rows, all of them in
+    one."""
+    if not (given := dict(parse_qsl(first(form, "narrowed")))):
+        given = {name: first(form, name).strip() for name in form}
+    names = {one.name for one in SUBSCRIPTIONS.narrowings}
+    return {name: value for name, value in given.items() if name in names and value}
 
 
 async def _hold(
@@ -186,13 +203,22 @@ async def _hold(
 
 
 async def _list(
-    console: Given, brokers: Brokers, url: str, after: str, refused: Sequence[str]
+    console: Given,
+    brokers: Brokers,
+    url: str,
+    narrowed: Mapping[str, str],
+    after: str,
+    refused: Sequence[str],
 ) -> Response:
     try:
-        rows, following = await brokers.subscriptions(url, after)
+        rows, following = await brokers.subscriptions(url, after, narrowed)
     except GatewayError as error:
-        return await _page(console, brokers, url, said=str(error), refused=refused)
-    return await _page(console, brokers, url, rows=rows, following=following, refused=refused)
+        return await _page(
+            console, brokers, url, said=str(error), refused=refused, narrowed=narrowed
+        )
+    return await _page(
+        console, brokers, url, rows=rows, following=following, refused=refused, narrowed=narrowed
+    )
 
 
 def _check_url(url: str) -> None:
@@ -211,6 +237,7 @@ async def _page(
     rows: list[Record] | None = None,
     following: str | None = None,
     refused: Sequence[str] = (),
+    narrowed: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:
     held: Sequence[HeldReference] = brokers.references.at(url)
     return await console.rendering.page(
@@ -221,6 +248,8 @@ async def _page(
         following=following,
         held=held,
         refused=refused,
+        narrowed=narrowed,
+        narrowings=SUBSCRIPTIONS.narrowings,
         operations=OPERATIONS,
         versions=[one.value for one in SPOKEN],
         here="brokers",

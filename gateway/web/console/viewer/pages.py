@@ -122,7 +122,10 @@ async def show(id: str, request: Request, console: Given, pages: Pages) -> Respo
 async def save(id: str, pages: Pages) -> Response:
     """The messages that are kept as a file: a JSON object a line, the oldest first."""
     viewer = _find(pages, id)
-    written = await asyncio.to_thread(_write, viewer.messages)  # Of up to 4 MiB.
+    kept = viewer.messages
+    for one in kept:
+        await viewer.read(one)
+    written = await asyncio.to_thread(_write, kept)  # Of up to 4 MiB.
     headers = {
         "content-disposition": 'attachment; filename="messages.jsonl"',
         "x-content-type-options": "nosniff",
@@ -233,9 +236,9 @@ def read_namespaces(text: str) -> dict[str, str]:
 
 
 async def shown_message(viewer: Viewer, kept: KeptMessage, *, whole: bool) -> ShownMessage:
-    """A message, brief (its payloads) or whole (as it came)."""
-    message = kept.message
-    if whole:
+    """A message, brief (its payloads, where it has any) or whole (as it came)."""
+    message = await viewer.read(kept)
+    if whole or not message.notifications:
         text = message.octets.decode("utf-8", "replace")
     else:
         text = "\n".join(await viewer.payloads_of(kept))

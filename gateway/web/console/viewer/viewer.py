@@ -46,7 +46,7 @@ _log = structlog.get_logger("dragoman.console")
 SOAP_TCP_URLS = tuple(f"{scheme}://" for scheme in SOAP_TCP)
 Indent: TypeAlias = Callable[[bytes], Awaitable[str]]
 """Indents XML, not on the event loop."""
-Hide: TypeAlias = Callable[[ReceivedMessage], Awaitable[ReceivedMessage]]
+Change: TypeAlias = Callable[[ReceivedMessage], Awaitable[ReceivedMessage]]
 
 
 class Way(Enum):
@@ -92,7 +92,8 @@ class ViewerParts:
     """The parts of the gateway that viewers use.
 
     Attributes:
-        read: Reads messages, not on the event loop.
+        read: Reads messages that come, not on the event loop, as far as they must be read at once.
+        read_later: Reads the others once somebody looks at them.
         hide: Hides fields of messages, not on the event loop; None: nothing is hidden.
         references: Has the references of the subscriptions of viewers that run.
         quiet: Seconds without a message after which push is compared with pull.
@@ -101,19 +102,24 @@ class ViewerParts:
 
     transports: TransportChoice
     read: Read
+    read_later: Change
     indent: Indent
     references: HeldReferences
-    hide: Hide | None = None
+    hide: Change | None = None
     quiet: float = QUIET
     idle: float = IDLE
 
 
 @dataclass(slots=True)
 class KeptMessage:
-    """A message, its number, and its payloads indented, once somebody asked for them."""
+    """A message, its number, and its payloads indented, once somebody asked for them.
+
+    Most are never looked at, at hundreds a second: they are read when somebody does.
+    """
 
     number: int
     message: ReceivedMessage
+    is_read: bool = False
     payloads: tuple[str, ...] | None = None
 
 
@@ -172,10 +178,17 @@ class Viewer:
         self._octets = 0
         self.held = None if self.held is None else ()
 
+    async def read(self, kept: KeptMessage) -> ReceivedMessage:
+        """A message that is kept, read; without notifications where it cannot be."""
+        if not kept.is_read:
+            kept.message = await self._parts.read_later(kept.message)
+            kept.is_read = True
+        return kept.message
+
     async def payloads_of(self, kept: KeptMessage) -> tuple[str, ...]:
         """The payloads of a message, indented."""
         if kept.payloads is None:
-            payloads = [one.payload for one in kept.message.notifications]
+            payloads = [one.payload for one in (await self.read(kept)).notifications]
             kept.payloads = tuple([await self._parts.indent(one) for one in payloads])
         return kept.payloads
 

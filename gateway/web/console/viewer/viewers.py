@@ -13,7 +13,8 @@ from gateway.parsing import ParsingThreads
 from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.references import HeldReferences
 from gateway.web.console.viewer.viewer import IDLE, Viewer, ViewerParts, Wanted
-from mediation.client import Ended, Received
+from mediation.client import Ended, Received, may_end
+from mediation.cloudevents import is_event
 
 AT_A_TIME = 8
 READ = 5.0
@@ -47,7 +48,9 @@ class Viewers:
         self._mask = mask or Mask()
         self._parts = ViewerParts(
             transports,
-            self._read,
+            # What is masked is masked before it is kept, for which it has to be read.
+            self._read if self._mask.names else self._read_endings,
+            self._read_later,
             self._indent,
             references or HeldReferences(),
             self._hide if self._mask.names else None,
@@ -96,6 +99,26 @@ class Viewers:
 
     async def _read(self, headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
         return await self._threads.run(len(octets), partial(_read, headers, octets), "viewer")
+
+    async def _read_endings(self, headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
+        """Read what may be the end of a subscription. A thread for each of 500 messages a second
+        takes as much as all else, and each waits while the event loop is busy."""
+        if is_event(headers) or not may_end(octets):
+            return ()
+        return await self._read(headers, octets)
+
+    async def _read_later(self, message: ReceivedMessage) -> ReceivedMessage:
+        if message.notifications:
+            return message
+        headers = [
+            (name.lower().encode(), value.encode("utf-8", "surrogateescape"))
+            for name, value in message.headers
+        ]
+        try:
+            received = await self._read(headers, message.octets)
+        except Refused:  # It is shown as it came.
+            return message
+        return message if isinstance(received, Ended) else replace(message, notifications=received)
 
     async def _hide(self, message: ReceivedMessage) -> ReceivedMessage:
         work = partial(_masked, self._mask, message)

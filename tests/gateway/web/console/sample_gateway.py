@@ -26,7 +26,10 @@ ROWS = 10_000
 @asynccontextmanager
 async def sample_gateway(folder: Path) -> AsyncIterator[Running]:
     """A gateway with consumers that accept, that refuse and that are away, and one of all else."""
-    async with Consumers() as consumers, running(folder, wsrm="offered") as run:
+    async with (
+        Consumers() as consumers,
+        running(folder, wsrm="offered", console_messages=20) as run,
+    ):
         good, bad = consumers.add(), consumers.add(status(400, REASON))
         topic = topic_expression("storms//.", FULL)
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(good.url, filter=topic))

@@ -18,6 +18,7 @@ from tests.gateway.web.console.sample_gateway import (
 from tests.rigs.chromium import Page
 from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.slow
 PHONE, DESK = 390, 1280
@@ -27,7 +28,16 @@ CORNERS, OTHERS = (("light", DESK), ("dark", PHONE)), (("light", PHONE), ("dark"
 
 async def paths_of(run: Running) -> AsyncIterator[str]:
     """The addresses of all pages: the overview, each list, a row of each, a message, a refusal."""
-    for name in ("", "/topology", "/tap", "/viewer", "/try", "/try/subscription", "/brokers"):
+    for name in (
+        "",
+        "/topology",
+        "/tap",
+        "/viewer",
+        "/try",
+        "/try/subscription",
+        "/brokers",
+        "/add/links",
+    ):
         yield name
     for table in TABLES.values():
         yield f"/{table.name}"
@@ -237,6 +247,28 @@ async def test_the_overview_refreshes_itself(page: Page, tmp_path: Path) -> None
         await page.evaluate(refresh)
         await page.until("!document.getElementById('state').dataset.first")
         await page.until(times)
+
+
+async def test_what_passes_is_watched_on_the_overview(page: Page, tmp_path: Path) -> None:
+    """Once somebody asks for it; who asks again watches once."""
+    async with running(tmp_path) as run:
+        await page.go(f"{run.url}/console")
+        taps = run.gateway.dispatchers.scheduler.taps
+        assert not taps.watchers
+        await page.evaluate("document.querySelector('[name=sample]').value = ''")
+        watch = "document.querySelector('form[action=\"/console/tap\"] button').click()"
+        for topic in ("tides", "storms"):
+            await page.evaluate(f"document.querySelector('[name=topic]').value = '{topic}'")
+            await page.evaluate(watch)
+            await page.until(f"document.querySelector('#tap')?.dataset.source.includes('{topic}')")
+            await page.until("document.querySelector('#said').textContent == 'Watching.'")
+        await until(lambda: len(taps.watchers) == 1)
+        await run.publish(STORM, path="/soap/topic/storms")
+        await page.until("document.querySelector('#tap tr') !== null")
+        assert "nobody subscribes" in await page.evaluate(
+            "document.getElementById('tap').innerText"
+        )
+        assert not await page.findings()
 
 
 async def test_try_a_message_in_a_subscription(page: Page, tmp_path: Path) -> None:

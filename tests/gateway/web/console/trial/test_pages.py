@@ -1,6 +1,7 @@
 """The page on which an event is tried."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -136,3 +137,40 @@ async def test_in_a_browser(page: Page, tmp_path: Path) -> None:
         )
         await page.says("The gateway answered 202")
         await page.says("handleEvent")
+
+
+async def test_a_selector_is_tried_over_the_properties(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        said = text(
+            await post(
+                run,
+                source="wsn-1.3",
+                target="wsn-1.3",
+                properties="severity=7 unit='m s' code=\"7\"",
+                selector="severity > 5 AND unit LIKE 'm%' AND code = '7'",
+            )
+        )
+        assert "yes the selector severity > 5" in said and "unit is 'm s'" in said
+        answer = await post(
+            run, properties="severity=1", selector="severity > 5", topics="storms//."
+        )
+        assert "no the selector" in text(answer) and "yes the filter" in text(answer)
+        assert "no properties" in text(await post(run, selector="a = 1"))
+        for wrong in ({"properties": "severity"}, {"properties": "a='b"}, {"selector": "a = "}):
+            assert (await post(run, **wrong)).status == 422, wrong
+
+
+async def test_a_message_that_is_kept_is_tried(tmp_path: Path) -> None:
+    async with running(tmp_path, console_messages=5) as run, Client(run.url) as client:
+        await client.publish(b"<speed>77</speed>", topic="storms", properties={"unit": "m/s"})
+        [kept] = json.loads((await run.api("GET", "/messages")).body)["messages"]
+        page = await run.admin("GET", f"/console/try?message={kept['id']}")
+        form: Any = html.fromstring(page.body)
+        assert form.xpath("//textarea")[0].text == "<speed>77</speed>"
+        assert form.xpath("//input[@name='topic']/@value") == ["storms"]
+        assert form.xpath("//input[@name='properties']/@value") == ["unit='m/s'"]
+        assert (await run.admin("GET", "/console/try?message=urn:none")).status == 404
+        listed: Any = html.fromstring((await run.admin("GET", "/console/messages")).body)
+        [leads] = listed.xpath("//td/a/@href")
+        opened = await run.admin("GET", f"{leads}?content")
+        assert b"/console/try?message=" in opened.body

@@ -44,6 +44,11 @@ async def test_they_are_listed_and_ended(tmp_path: Path) -> None:
         listed = await post(here, {"url": there.url})
         ids = values(listed, "//input[@name='id']/@value")
         assert len(ids) == 2 and b"tides" in listed.body
+        narrowed = await post(here, {"url": there.url, "topic": "tides", "state": "active"})
+        assert len(values(narrowed, "//input[@name='id']/@value")) == 1
+        assert values(narrowed, "//input[@name='narrowed']/@value")[0] == "topic=tides&state=active"
+        none = await post(here, {"url": there.url, "narrowed": "topic=fires"})
+        assert b"no such subscriptions" in none.body
         ending: dict[str, object] = {"url": there.url, "action": "end", "id": ids[:1]}
         asked = await post(here, ending)
         assert b"What waits for them is dropped" in asked.body

@@ -1,9 +1,11 @@
 """The pages of the Message Viewer, without a script and in a browser."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from lxml import html
@@ -82,6 +84,24 @@ async def test_messages_are_shown_paused_cleared_and_saved(tmp_path: Path) -> No
         assert "This viewer has ended: it was stopped" in await text(run, path)
         assert "ended: it was stopped" in await text(run, "")
         assert len(run.gateway.subscriptions.entries) == 0
+
+
+async def test_what_cannot_be_read_is_shown_as_it_came(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        path = await begun(run)
+        await until(lambda: run.gateway.subscriptions.entries)
+        [entry] = run.gateway.subscriptions.entries
+        with await asyncio.to_thread(
+            urlopen, entry.subscription.consumer.address, b"<a>never closed"
+        ) as answer:
+            assert answer.status == 202
+
+        async def shown() -> bool:
+            return "<a>never closed" in (await text(run, path)).replace("&lt;", "<")
+
+        await until(shown)
+        saved = await run.admin("GET", f"/console/viewer{path}/messages.jsonl")
+        assert json.loads(saved.body)["notifications"] == []
 
 
 async def test_masked_fields_are_neither_shown_nor_kept(tmp_path: Path) -> None:

@@ -1,0 +1,19 @@
+"""Roles that tokens said their users have: a value that the store and security share."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRoles:
+    """The roles that a user's last token said.
+
+    Attributes:
+        owner: The user, as the store knows it: with its tenant.
+        issuer: Whose token it was.
+        until: Until when they count for what the user has subscribed to, in POSIX seconds.
+    """
+
+    owner: str
+    issuer: str
+    roles: frozenset[str]
+    until: float

@@ -1,0 +1,222 @@
+"""Login at an identity provider: OpenID Connect Core 1.0, the authorization code flow, with PKCE
+(RFC 7636), state and nonce.
+
+    browser            gateway                              identity provider
+       | log in with ... -->|  state, nonce, verifier
+       |<-- where to go ----|
+       |------------------- log in there -------------------------->|
+       |<------------------ code, state ----------------------------|
+       |---- code, state -->|  code, verifier --------------------->|
+       |                    |<--------------- token of identity ----|
+       |<-- a session ------|
+
+A login that is under way belongs to one browser: its cookie has the other half of the state.
+"""
+
+import asyncio
+import hashlib
+import secrets
+import time
+from base64 import b64encode, urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+import structlog
+
+from filters import Reason, Refused
+from gateway.security.authentication import Authentication, NotIdentified
+from gateway.security.identities import Issuer
+from gateway.security.issuer_documents import discover, send_form
+from gateway.security.principals import Identity
+
+PATIENCE = 600.0
+"""Seconds in which somebody logs in at the identity provider."""
+MOST = 1000
+"""Logins under way; the oldest makes room."""
+DEADLINE = 15.0
+"""Seconds for an exchange with the identity provider, and for the wait until it begins."""
+AT_A_TIME = 4
+"""Exchanges at a time: whoever begins logins without end takes no threads from others."""
+KEPT = 600.0
+"""Seconds for which it is known what an identity provider says of itself."""
+_log = structlog.get_logger("dragoman.identity")
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A login under way. *at* is of the monotonic clock."""
+
+    issuer: Issuer
+    nonce: str
+    verifier: str
+    returns_to: str
+    page: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """Who logged in, by which issuer, and the *page* that it wanted."""
+
+    identity: Identity
+    issuer: Issuer
+    page: str
+
+
+class LoginUnavailable(Refused):
+    """The identity provider cannot be asked now, or answers otherwise than it should."""
+
+    def __init__(self, issuer: str, why: str) -> None:
+        super().__init__(Reason.UNAVAILABLE, f"Nobody can log in at {issuer} now: {why}.")
+
+
+class OpenIdLogin:
+    """Logs people in at the issuers of the file of identities that have a ``client_id``.
+
+    Args:
+        folder: Of the file of identities: files of secrets are named from there.
+    """
+
+    def __init__(self, authentication: Authentication, folder: Path) -> None:
+        self._authentication = authentication
+        self._folder = folder
+        self._begun: dict[bytes, _Begun] = {}
+        """By the hashes of state and cookie, the oldest first."""
+        self._exchanges = asyncio.Semaphore(AT_A_TIME)
+        self._described: dict[str, tuple[float, dict[str, Any]]] = {}
+        """What issuers say of themselves, and when they did."""
+
+    @property
+    def issuers(self) -> list[Issuer]:
+        """Those at which somebody can log in."""
+        return [one for one in self._authentication.identities.issuers if one.client_id]
+
+    def find(self, issuer: str) -> Issuer | None:
+        """The issuer of this name, where somebody can log in there."""
+        return next((one for one in self.issuers if one.issuer == issuer), None)
+
+    async def begin(self, issuer: Issuer, *, returns_to: str, page: str) -> tuple[str, str]:
+        """Begin a login: where the browser goes, and the cookie that it comes back with.
+
+        Args:
+            returns_to: The URL to which the identity provider sends the browser.
+            page: What was wanted, for when it has logged in.
+
+        Raises:
+            LoginUnavailable: The identity provider does not say where.
+        """
+        where = await self._endpoint(issuer, "authorization_endpoint")
+        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        begun = _Begun(
+            issuer,
+            nonce=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(48),
+            returns_to=returns_to,
+            page=page,
+            at=time.monotonic(),
+        )
+        if len(self._begun) >= MOST:
+            del self._begun[next(iter(self._begun))]
+        self._begun[_hashed(state, cookie)] = begun
+        asked = {
+            "response_type": "code",
+            "client_id": issuer.client_id or "",
+            "redirect_uri": returns_to,
+            "scope": issuer.scope,
+            "state": state,
+            "nonce": begun.nonce,
+            "code_challenge": _challenge_of(begun.verifier),
+            "code_challenge_method": "S256",
+        }
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}", cookie
+
+    async def finish(self, state: str, cookie: str, code: str, issuer: str | None) -> LoggedIn:
+        """End the login that *state* and *cookie* began, with the *code* that the identity provider
+        gave; *issuer* is what it says that it is (RFC 9207), where it does.
+
+        Raises:
+            NotIdentified: No such login is under way, or its token proves nothing.
+            LoginUnavailable: The identity provider gives no token.
+        """
+        begun = self._begun.pop(_hashed(state, cookie), None)
+        if begun is None or time.monotonic() - begun.at > PATIENCE:
+            raise NotIdentified("No such login is under way in this browser: log in again.")
+        if begun.issuer not in self.issuers or issuer not in (None, begun.issuer.issuer):
+            raise NotIdentified("The login was begun at another identity provider.")
+        token = await self._token(begun, code)
+        identity = await self._authentication.of_login(token, begun.issuer, begun.nonce)
+        return LoggedIn(identity, begun.issuer, begun.page)
+
+    async def end(self, issuer: Issuer, returns_to: str) -> str | None:
+        """Where the browser ends its session at *issuer*, too (OpenID Connect RP-Initiated Logout
+        1.0); None where that cannot be."""
+        try:
+            where = await self._endpoint(issuer, "end_session_endpoint")
+        except LoginUnavailable:
+            return None
+        asked = {"client_id": issuer.client_id or "", "post_logout_redirect_uri": returns_to}
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
+
+    async def _endpoint(self, issuer: Issuer, name: str) -> str:
+        where = (await self._describe(issuer)).get(name)
+        if not isinstance(where, str) or not where.startswith(("https://", "http://")):
+            raise LoginUnavailable(issuer.issuer, f"it has no {name}")
+        return where
+
+    async def _describe(self, issuer: Issuer) -> dict[str, Any]:
+        at, found = self._described.get(issuer.issuer, (float("-inf"), {}))
+        if time.monotonic() - at < KEPT:
+            return found
+        try:
+            async with asyncio.timeout(DEADLINE), self._exchanges:
+                found = await asyncio.to_thread(discover, issuer.issuer)
+        except (OSError, ValueError) as error:
+            _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))
+            raise LoginUnavailable(issuer.issuer, "it does not answer") from error
+        self._described[issuer.issuer] = time.monotonic(), found
+        return found
+
+    async def _token(self, begun: _Begun, code: str) -> str:
+        """The token of identity that *code* is good for (OpenID Connect Core 1.0, 3.1.3)."""
+        issuer = begun.issuer
+        where = await self._endpoint(issuer, "token_endpoint")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": begun.returns_to,
+            "code_verifier": begun.verifier,
+        }
+        headers = {}
+        try:
+            if issuer.client_secret_file is None:
+                form["client_id"] = issuer.client_id or ""
+            else:
+                path = self._folder / issuer.client_secret_file
+                secret = (await asyncio.to_thread(path.read_text)).strip()
+                headers["Authorization"] = _basic(issuer.client_id or "", secret)
+            async with asyncio.timeout(DEADLINE), self._exchanges:
+                answer = await asyncio.to_thread(send_form, where, form, headers)
+        except (OSError, ValueError) as error:
+            _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))
+            raise LoginUnavailable(issuer.issuer, "it gives no token") from error
+        token = answer.get("id_token") if isinstance(answer, dict) else None
+        if not isinstance(token, str):
+            raise LoginUnavailable(issuer.issuer, "it gives no token of identity")
+        return token
+
+
+def _basic(user: str, password: str) -> str:
+    """A client's credentials (RFC 6749, section 2.3.1)."""
+    pair = f"{quote_plus(user)}:{quote_plus(password)}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def _challenge_of(verifier: str) -> str:
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _hashed(state: str, cookie: str) -> bytes:
+    return hashlib.sha256(f"{state}\n{cookie}".encode()).digest()

@@ -1,0 +1,86 @@
+"""Roles that tokens said their users have: what a user subscribed to is delivered by them when the
+token itself is gone.
+
+They count until the user shows another token, until they have not been shown for as many days as
+the row of the issuer says (``roles_days``), and while that row is there.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from gateway.model.shown_roles import ShownRoles
+
+MOST = 100_000
+"""Users whose roles are remembered; those not shown the longest go."""
+AGAIN = 3600.0
+"""Seconds after which it is kept that the same roles were shown again."""
+
+
+class RolesOfTokens:
+    """The roles that users showed last, by their names in the store."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, ShownRoles] = OrderedDict()
+        self._changed: dict[str, ShownRoles] = {}
+
+    def show(self, owner: str, issuer: str, roles: frozenset[str], days: int) -> bool:
+        """Note that a token of *issuer* said *roles* of *owner*. Returns whether these are others
+        than before."""
+        until = time.time() + days * 86400.0
+        former = self._of.get(owner)
+        if former is None and not roles:
+            return False
+        same = former is not None and (former.issuer, former.roles) == (issuer, roles)
+        if former is not None and same and until - former.until < AGAIN:
+            return False
+        self._put(shown := ShownRoles(owner, issuer, roles, until))
+        self._changed[owner] = shown
+        return not same
+
+    def find(self, owner: str) -> ShownRoles | None:
+        """What *owner* showed last; None where that is nothing, or too long ago."""
+        found = self._of.get(owner)
+        return found if found is not None and found.until > time.time() else None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is something to keep."""
+        return bool(self._changed)
+
+    def take_changes(self) -> list[ShownRoles]:
+        """What has changed since the last call."""
+        changed, self._changed = self._changed, {}
+        return list(changed.values())
+
+    def put_back(self, changes: Iterable[ShownRoles]) -> None:
+        """Take back *changes* that could not be kept."""
+        for one in changes:
+            self._changed.setdefault(one.owner, one)
+
+    def learn(self, kept: Iterable[ShownRoles]) -> list[str]:
+        """Know what the store has, where that is newer; the users of whom it says something else
+        than was known."""
+        changed = []
+        for one in kept:
+            former = self._of.get(one.owner)
+            if former is not None and former.until >= one.until:
+                continue
+            self._put(one)
+            if former is None or (former.issuer, former.roles) != (one.issuer, one.roles):
+                changed.append(one.owner)
+        return changed
+
+    def forget_old(self) -> list[str]:
+        """Forget what was shown too long ago; the users of whom that was."""
+        now = time.time()
+        gone = [owner for owner, shown in self._of.items() if shown.until <= now]
+        for owner in gone:
+            del self._of[owner]
+        return gone
+
+    def _put(self, shown: ShownRoles) -> None:
+        self._of[shown.owner] = shown
+        self._of.move_to_end(shown.owner)
+        if len(self._of) > MOST:
+            self._of.popitem(last=False)

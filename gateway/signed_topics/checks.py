@@ -1,0 +1,273 @@
+"""Checks the signatures of publications on topics that take them.
+
+Each event counts once, by its signer and the id that was signed, in all gateways of a store. One
+that came over a gateway is remembered before it is published; its sender may try again, with the
+same message id. What the messaging system yields is remembered when it is settled, and not sooner:
+what it yields once more before, after a crash, is still delivered. Both are remembered for as long
+as the signature counts, and `WAITING` longer, for events that wait at the messaging system.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from adapters import Delivery, ObservedDelivery
+from filters import Reason, Refused, Topic
+from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
+from gateway.observing.samples import Sample, counters
+from gateway.parsing import Parsing
+from gateway.signed_topics.requirements import Requirement, SignedTopics
+from gateway.store import Store, StoreUnavailable, dead_lettering, signed_events
+from gateway.store.signed_events import ACCEPTED, DELIVERED, Row, SignedEventsFull
+from mediation.event_signatures import EventSignature, SignatureInvalid
+from mediation.model.messages import Notification
+from mediation.names import EVENT_SIGNATURE
+from mediation.tenants import tenant_of_topic, topic_without_tenant
+
+AHEAD = timedelta(seconds=60)
+"""How far the clock of a signer may be ahead of ours."""
+WAITING = timedelta(days=1)
+"""How long an event that was accepted in time may wait at the messaging system."""
+EVERY = 1.0
+"""Seconds between two writes to the store of what was delivered."""
+RETRY = 1.0
+"""Seconds until a store that was unavailable is asked again."""
+T = TypeVar("T")
+_log = structlog.get_logger("dragoman.signed-topics")
+
+
+class Outcome(Enum):
+    """What a signature was found to be."""
+
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    INVALID = "invalid"
+    UNTIMELY = "untimely"
+    REPLAYED = "replayed"
+
+
+class NotSigned(Refused):
+    """An event on a topic that takes signed ones is not signed so that it counts."""
+
+    def __init__(self, outcome: Outcome, topic: Topic, why: str) -> None:
+        text = f"Events on the topic {topic} must be signed: {why.rstrip('.')}."
+        super().__init__(Reason.NOT_ALLOWED, text, value=str(topic))
+        self.outcome = outcome
+
+
+class SignatureChecks:
+    """Checks publications on *topics*."""
+
+    def __init__(
+        self,
+        topics: SignedTopics,
+        store: Store,
+        parsing: Parsing,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._topics = topics
+        self._store = store
+        self._parsing = parsing
+        self._now = now
+        self._noted: dict[tuple[str, str], Row] = {}
+        """Events that were delivered, which the store does not know yet."""
+        self._outcomes = dict.fromkeys(Outcome, 0)
+
+    async def admit(self, notifications: Sequence[Notification], tenant: str) -> None:
+        """Check what came over this gateway from *tenant*.
+
+        Raises:
+            NotSigned: One is not signed so that it counts: ``NOT_ALLOWED``.
+            StoreUnavailable: It cannot be remembered now.
+        """
+        for notification in notifications:
+            requirement = self._topics.of(notification.topic, tenant)
+            if requirement is None or notification.topic is None:
+                continue
+            try:
+                found = await self._signature(notification, notification.topic, requirement)
+                self._check_time(found, notification.topic, requirement)
+                await self._accept(found, notification, notification.topic, requirement)
+            except NotSigned as refused:
+                self._outcomes[refused.outcome] += 1
+                raise
+            self._outcomes[Outcome.SIGNED] += 1
+
+    async def _accept(
+        self,
+        signature: EventSignature,
+        notification: Notification,
+        topic: Topic,
+        requirement: Requirement,
+    ) -> None:
+        row = _row(signature, notification, ACCEPTED, requirement)
+        accept = partial(signed_events.accept, row=row, now=self._now().timestamp())
+        try:
+            if not await self._store.submit(accept):
+                raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
+        except SignedEventsFull:
+            raise StoreUnavailable from None
+
+    async def once(self, delivery: Delivery) -> Delivery | None:
+        """Check what the messaging system yields, which a program may have published there. Returns
+        None where it is set aside, in the dead letters: its signature does not count, or came
+        before."""
+        notification = delivery.notification
+        topic = notification.topic and topic_without_tenant(notification.topic)
+        requirement = self._topics.of(topic, tenant_of_topic(notification.topic))
+        if requirement is None or topic is None:
+            return delivery
+        try:
+            found = await self._signature(notification, topic, requirement)
+            if await self._was_delivered(found):
+                if delivery.redelivered:  # It was settled, and the messaging system does not know.
+                    return None
+                raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
+            if not await self._is_known(found, ACCEPTED):
+                self._check_time(found, topic, requirement)
+        except NotSigned as refused:
+            self._outcomes[refused.outcome] += 1
+            await self._set_aside(delivery, refused)
+            return None
+        self._outcomes[Outcome.SIGNED] += 1
+        row = _row(found, notification, DELIVERED, requirement)
+        return ObservedDelivery(delivery, lambda _: self._note(row))
+
+    async def _signature(
+        self, notification: Notification, topic: Topic, requirement: Requirement
+    ) -> EventSignature:
+        """The signature of an event on *topic*, which has to be as *requirement* says.
+
+        Raises:
+            NotSigned: It is not; nothing is said of its time.
+        """
+        signature = notification.properties.get(EVENT_SIGNATURE)
+        if signature is None:
+            raise NotSigned(Outcome.UNSIGNED, topic, "it has no signature")
+        verify = partial(
+            requirement.verifier.verify,
+            signature,
+            notification.payload,
+            now=self._now(),
+            attachments=[part.content for part in notification.attachments],
+        )
+        try:
+            found = await self._parsing.run_off_loop(notification.octets, verify)
+        except SignatureInvalid as error:
+            raise NotSigned(Outcome.INVALID, topic, error.text) from None
+        if found.topic != str(topic):
+            why = f"it was signed for {found.topic or 'no topic'}"
+            raise NotSigned(Outcome.INVALID, topic, why)
+        if not requirement.names_signer(found):
+            raise NotSigned(Outcome.INVALID, topic, f"{found.name} is not one of its signers")
+        return found
+
+    def _check_time(
+        self, signature: EventSignature, topic: Topic, requirement: Requirement
+    ) -> None:
+        age = self._now() - signature.time
+        if not -AHEAD <= age <= requirement.max_age:
+            why = f"it was signed at {signature.time.isoformat()}, which does not count now"
+            raise NotSigned(Outcome.UNTIMELY, topic, why)
+
+    async def _was_delivered(self, found: EventSignature) -> bool:
+        if (found.identifier, found.id) in self._noted:
+            return True
+        return await self._is_known(found, DELIVERED)
+
+    async def _is_known(self, found: EventSignature, stage: str) -> bool:
+        look = partial(signed_events.is_known, signer=found.identifier, event=found.id, stage=stage)
+        return await self._patiently(look)
+
+    async def _patiently(self, operation: Callable[[Connection], T]) -> T:
+        """Ask the store, again until it is there; the messages behind this one wait, too."""
+        while True:
+            try:
+                return await self._store.submit(operation)
+            except StoreUnavailable as error:
+                _log.warning("signed-topics.waits", why=str(error))
+                await asyncio.sleep(RETRY)
+
+    async def _set_aside(self, delivery: Delivery, refused: NotSigned) -> None:
+        notification = delivery.notification
+        death = _death(delivery, refused.text, time.time())
+        bury = partial(dead_lettering.bury, notification=notification, death=death)
+        _log.warning(
+            "event.signature-refused",
+            message=notification.id,
+            topic=refused.value,
+            why=refused.outcome.value,
+        )
+        await self._patiently(bury)
+
+    def _note(self, row: Row) -> None:
+        self._noted[row[0], row[1]] = row
+
+    async def run(self) -> None:
+        """Write to the store what was delivered, for ever."""
+        while True:
+            await asyncio.sleep(EVERY)
+            try:
+                await self.flush()
+            except StoreUnavailable as error:
+                _log.warning("signed-topics.waits", why=str(error))
+
+    async def flush(self) -> None:
+        """Write to the store what was delivered.
+
+        Raises:
+            StoreUnavailable: It does not take it; it is kept.
+        """
+        rows = list(self._noted.values())
+        if rows:
+            now = self._now().timestamp()
+            await self._store.submit(partial(signed_events.note, rows=rows, now=now))
+            for row in rows:
+                self._noted.pop((row[0], row[1]), None)
+
+    def metrics(self) -> Iterator[Sample]:
+        """What signatures were found to be."""
+        yield counters(
+            "event_signatures",
+            "Events on topics that take signed ones, by what their signatures were found to be.",
+            "outcome",
+            {outcome.value: number for outcome, number in self._outcomes.items()},
+        )
+
+
+def _row(
+    signature: EventSignature, notification: Notification, stage: str, requirement: Requirement
+) -> Row:
+    said = f"{notification.source}\n{notification.id}\n{notification.properties[EVENT_SIGNATURE]}"
+    until = signature.time + requirement.max_age + WAITING
+    if stage == DELIVERED:  # Longer than it counts as accepted.
+        until += AHEAD
+    carried = hashlib.sha256(said.encode()).hexdigest()
+    return signature.identifier, signature.id, stage, carried, until.timestamp()
+
+
+def _death(delivery: Delivery, why: str, now: float) -> Death:
+    notification = delivery.notification
+    return Death(
+        subscription=NOBODY,
+        owner=NOBODY,
+        delivery_id=notification.id,
+        topic=str(notification.topic),
+        reason=DeathReason.SIGNATURE_REFUSED,
+        status=None,
+        failure=why,
+        answer="",
+        attempts=0,
+        since=notification.time.timestamp(),
+        died=now,
+        partition=delivery.partition,
+    )

@@ -1,0 +1,89 @@
+"""Login to the console at an identity provider, and back (`gateway.security.openid_login`)."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from filters import Reason, Refused
+from gateway.http import public_base
+from gateway.security.sessions import Sessions
+from gateway.web.console.login import HOME, Login, first_of
+from gateway.web.console.page_routes import LOGIN
+from gateway.web.console.rendering import Rendering
+from gateway.web.dependencies import COOKIE, Asking
+
+BEGIN, BACK = f"{LOGIN}/openid", f"{LOGIN}/openid/back"
+STATE_COOKIE = "__Host-dragoman-login"
+"""The cookie of a login under way: it comes along when the identity provider sends the browser
+back, which that of a session does not."""
+
+
+class OpenIdPages:
+    """Sends browsers to identity providers, and takes them back."""
+
+    def __init__(
+        self, sessions: Sessions, login: Login, rendering: Rendering, asking: Asking
+    ) -> None:
+        self._sessions = sessions
+        self._openid = sessions.openid
+        self._login = login
+        self._rendering = rendering
+        self._asking = asking
+
+    async def begin(self, request: Request) -> Response:
+        """``/console/login/openid?issuer=``: to the identity provider."""
+        page = first_of(request.query_params.get("to"))
+        issuer = self._openid.find(request.query_params.get("issuer", ""))
+        if issuer is None:
+            return await self._login.page(request, page, "Nobody can log in there.", 404)
+        try:
+            where, cookie = await self._openid.begin(
+                issuer, returns_to=f"{self._base(request)}{BACK}", page=page
+            )
+        except Refused as refused:
+            return await self._login.page(request, page, refused.text, 503)
+        answer = await self._on_to(where)
+        answer.set_cookie(
+            STATE_COOKIE, cookie, max_age=600, secure=True, httponly=True, samesite="lax", path="/"
+        )
+        return answer
+
+    async def back(self, request: Request) -> Response:
+        """``/console/login/openid/back``: a session, where the identity provider says who it is."""
+        said = request.query_params
+        try:
+            if "error" in said:
+                text = f"The identity provider refused: {said['error'][:100]}."
+                raise Refused(Reason.NOT_IDENTIFIED, text)
+            done = await self._openid.finish(
+                said.get("state", ""),
+                request.cookies.get(STATE_COOKIE, ""),
+                said.get("code", ""),
+                said.get("iss"),
+            )
+        except Refused as refused:
+            self._login.note(request, "", refused.text)
+            status = 503 if refused.reason is Reason.UNAVAILABLE else 401
+            return await self._login.page(request, HOME, refused.text, status)
+        self._login.note(request, done.identity.owner)
+        self._login.end(request)  # One that there was before: a token is new with each login.
+        # The next page is asked for by this one: after a redirect from another site a browser
+        # would leave the cookie out.
+        answer = await self._on_to(done.page)
+        token = self._sessions.open(done.identity, done.issuer)
+        answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="strict", path="/")
+        answer.delete_cookie(STATE_COOKIE, secure=True, httponly=True, samesite="lax", path="/")
+        return answer
+
+    async def leave(self, request: Request, issuer: str) -> Response | None:
+        """The page that ends the browser's session at *issuer*, too; None where that cannot be."""
+        found = self._openid.find(issuer)
+        where = None
+        if found is not None:
+            where = await self._openid.end(found, f"{self._base(request)}{LOGIN}")
+        return None if where is None else await self._on_to(where)
+
+    def _base(self, request: Request) -> str:
+        return public_base(request.scope, self._asking.http)
+
+    async def _on_to(self, where: str) -> Response:
+        return await self._rendering.page("on.html", where=where, here="")

@@ -1,0 +1,45 @@
+"""The query of a subscription to document metadata, as a recipient writes it (IHE DSUB)."""
+
+from collections.abc import Mapping
+
+from filters import Reason, dialects
+from filters.compiling.ebrim import STORED_QUERIES
+from mediation.model.errors import MediationError
+from mediation.soap.envelopes import xml_attribute, xml_text
+
+
+def document_query(parameters: Mapping[str, str]) -> tuple[str, str]:
+    """Write an AdhocQuery: its text, and the dialect of that.
+
+    Args:
+        parameters: Values by the names of parameters (``$XDSDocumentEntryPatientId``), which say
+            what the subscription is about. A value is one alone, or a list as IHE writes it:
+            ``('history^^classes','summary^^classes')``.
+
+    Raises:
+        MediationError: ``FILTER_UNKNOWN``: no query of subscriptions has these parameters.
+    """
+    slots = "".join(
+        f"<rim:Slot name={xml_attribute(name)}><rim:ValueList>"
+        f"<rim:Value>{_value(value)}</rim:Value></rim:ValueList></rim:Slot>"
+        for name, value in parameters.items()
+    )
+    id_ = f"urn:uuid:{_query_with(parameters)}"
+    query = f'<rim:AdhocQuery xmlns:rim="{dialects.EBRIM_QUERY}" id="{id_}">{slots}'
+    return f"{query}</rim:AdhocQuery>", dialects.EBRIM_QUERY
+
+
+def _query_with(parameters: Mapping[str, str]) -> str:
+    names = parameters.keys()
+    for id_, query in STORED_QUERIES.items():
+        if names <= query.parameters.keys() and not names.isdisjoint(query.required):
+            return id_
+    text = f"no query of subscriptions has the parameters {', '.join(parameters) or '(none)'}"
+    raise MediationError(Reason.FILTER_UNKNOWN, text)
+
+
+def _value(value: str) -> str:
+    if value[:1] in ("'", "("):
+        return xml_text(value)
+    quoted = value.replace("'", "''")
+    return xml_text(f"'{quoted}'")

@@ -1,0 +1,302 @@
+"""Check the signatures of events: whose they are, and that the event is what was signed."""
+
+import json
+from base64 import b64decode, urlsafe_b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+from cryptography.x509.verification import Store
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, RSAKey
+
+from filters import DEFAULT_TOPIC, Reason, Refused, Topic, parse_clark
+from mediation.discovery.credentials import serves
+from mediation.discovery.errors import SignatureRefused
+from mediation.discovery.identifiers import Role, identifier_of
+from mediation.discovery.signatures import Anchors, chain_to_anchor, read_anchors
+from mediation.event_signatures.algorithms import MAX_HEADER, registry
+from mediation.event_signatures.content import (
+    MOST_PREFIXES,
+    TYPE,
+    XML,
+    canonical_content,
+    content_of,
+    digest_of,
+)
+from mediation.model.errors import MediationError
+
+MAX_SIGNATURE = MAX_HEADER * 4 // 3 + 1024
+"""Characters of a signature."""
+MOST_CERTIFICATES = 5
+MOST_CHAINS = 4096
+"""The most chains of certificates that a verifier remembers; then it forgets all."""
+
+
+class SignatureInvalid(MediationError):
+    """The signature of an event is none that counts; the text says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Reason.NOT_ALLOWED, text)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSignature:
+    """A signature that was checked.
+
+    Attributes:
+        name: The signer's: the common name of its certificate, else its whole subject.
+        subject: That of its certificate (RFC 4514).
+        identifier: That of its key, ``e-`` and 32 digits, which outlives the certificate.
+        id, topic, time: Of the event, as it was signed; *topic* in Clark notation, None: none.
+    """
+
+    name: str
+    subject: str
+    identifier: str
+    id: str
+    topic: str | None
+    time: datetime
+
+
+@dataclass(frozen=True)
+class TrustedSigners:
+    """Who is believed: holders of certificates, and whom authorities certified.
+
+    Attributes:
+        holders: Single certificates, by the identifiers of their keys; signatures may name these.
+    """
+
+    anchors: Anchors
+    holders: Mapping[str, x509.Certificate]
+
+
+def read_trusted_signers(pem: bytes) -> TrustedSigners:
+    """Read certificates in PEM: of authorities, and of single signers.
+
+    Raises:
+        ValueError: There is none, or one that cannot be read.
+    """
+    anchors = read_anchors(pem)
+    every = x509.load_pem_x509_certificates(pem)
+    alone = [one for one in every if one not in anchors.authorities]
+    return TrustedSigners(anchors, {identifier_of(one, Role.ENTITY): one for one in alone})
+
+
+class EventVerifier:
+    """Tells who signed events, of those in *trusted*.
+
+    It remembers chains of certificates that led to an anchor, for as long as all of them are valid.
+    """
+
+    def __init__(self, trusted: TrustedSigners) -> None:
+        self._trusted = trusted
+        authorities = trusted.anchors.authorities
+        self._store = Store(list(authorities)) if authorities else None
+        self._known: dict[tuple[str, ...], _Chain] = {}
+
+    def verify(
+        self,
+        signature: str,
+        payload: bytes,
+        *,
+        now: datetime,
+        attachments: Sequence[bytes] | None = None,
+    ) -> EventSignature:
+        """Check that *payload*, as a consumer has it, is what *signature* signs. Of id, topic and
+        time the signature itself says what they are: see `topic_agrees`.
+
+        Args:
+            now: The time at which certificates have to be valid.
+            attachments: Their contents; None: the reader has none, whatever there were.
+
+        Raises:
+            SignatureInvalid: It is not.
+        """
+        header = _header_of(signature)
+        try:
+            signer = self._signer(header, now)
+        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
+            text = error.text if isinstance(error, Refused) else str(error)
+            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
+        content = _signed_content(header, payload)
+        if attachments is not None and header.attachments != tuple(map(digest_of, attachments)):
+            raise SignatureInvalid("the attachments are not those that were signed")
+        try:
+            jws.deserialize_compact(signature, signer.key, registry=registry(), payload=content)
+        except (JoseError, ValueError, TypeError):
+            raise SignatureInvalid("the event is not what was signed") from None
+        return EventSignature(
+            signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
+        )
+
+    def _signer(self, header: "_Header", now: datetime) -> "_Chain":
+        """The signer that *header* names.
+
+        Raises:
+            SignatureRefused, ValueError, UnsupportedAlgorithm: It is not trusted, or cannot be
+                read.
+        """
+        name = header.certificates or (header.key,)
+        known = self._known.get(name)
+        if known is not None and known.begins <= now <= known.ends:
+            return known
+        if header.certificates:
+            leaf, *others = map(_certificate, header.certificates)
+        else:
+            found = self._trusted.holders.get(header.key)
+            if found is None:
+                raise SignatureRefused("its key is not known here")
+            leaf, others = found, []
+        chain = chain_to_anchor(leaf, others, self._trusted.anchors, self._store, now=now)
+        made = _chain_of(chain)
+        if len(self._known) >= MOST_CHAINS:
+            self._known.clear()
+        self._known[name] = made
+        return made
+
+
+def topic_agrees(signed: str | None, received: Topic | None) -> bool:
+    """Return True if an event that was received on a topic may be what was signed for *signed*.
+    Dialects leave parts of topics away (`mediation.matrix`): its namespaces, levels, or all of it.
+    """
+    if received is None or received == DEFAULT_TOPIC:
+        return True
+    if signed is None:
+        return False
+    if str(received) == signed:
+        return True
+    try:
+        levels = [step.name for step in parse_clark(signed).steps]
+    except ValueError:
+        return False
+    said = [step.name for step in received.steps]
+    if any(step.namespace for step in received.steps):
+        return False
+    return said in (levels, ["/".join(levels)], levels[:1], levels[-1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The header of a signature, read; nothing of it has been checked."""
+
+    id: str
+    topic: str | None
+    time: datetime
+    kind: str | None
+    prefixes: tuple[str, ...]
+    certificates: tuple[str, ...]
+    key: str
+    attachments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A signer whose certificates led to an anchor, and while all of them are valid."""
+
+    key: ECKey | RSAKey
+    name: str
+    subject: str
+    identifier: str
+    begins: datetime
+    ends: datetime
+
+
+def _header_of(signature: str) -> _Header:
+    """Read the header of a signature.
+
+    Raises:
+        SignatureInvalid: It has none.
+    """
+    head, content, _ = _parts(signature)
+    if content:
+        raise SignatureInvalid("the signature holds its content, which must be detached")
+    try:
+        said = json.loads(urlsafe_b64decode(head + "=" * (-len(head) % 4)))
+        if not isinstance(said, dict) or said.get("typ") != TYPE:
+            raise ValueError
+        time = datetime.fromisoformat(_text(said["time"]))
+        if time.tzinfo is None:
+            raise ValueError
+        topic, kind = said.get("topic"), said.get("cty")
+        return _Header(
+            _text(said["id"]),
+            None if topic is None else _text(topic),
+            time,
+            None if kind is None else _text(kind),
+            _texts(said, "ns", MOST_PREFIXES),
+            _texts(said, "x5c", MOST_CERTIFICATES),
+            _text(said.get("kid", "")),
+            _texts(said, "attachments", 1000),
+        )
+    except (ValueError, LookupError, RecursionError):
+        raise SignatureInvalid("the signature cannot be read") from None
+
+
+def _parts(signature: str) -> tuple[str, str, str]:
+    parts = signature.split(".") if len(signature) <= MAX_SIGNATURE else []
+    if len(parts) != 3 or not signature.isascii():
+        raise SignatureInvalid("the signature cannot be read")
+    return parts[0], parts[1], parts[2]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("it is not text")
+    return value
+
+
+def _texts(said: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
+    values = said.get(name, [])
+    if not isinstance(values, list) or len(values) > most:
+        raise ValueError(f"{name} is not a list of at most {most}")
+    return tuple(map(_text, values))
+
+
+def _signed_content(header: _Header, payload: bytes) -> bytes:
+    """The bytes of *payload* that are to be what was signed.
+
+    Raises:
+        SignatureInvalid: It is XML, and data were signed, or the other way round.
+    """
+    content = content_of(payload)
+    if header.kind != XML:
+        return content.octets
+    try:
+        return canonical_content(content.octets, header.prefixes)
+    except Refused:
+        text = "XML was signed, and the event is something else, such as a projection of it"
+        raise SignatureInvalid(text) from None
+
+
+def _certificate(text: str) -> x509.Certificate:
+    return x509.load_der_x509_certificate(b64decode(text, validate=True))
+
+
+def _chain_of(chain: Sequence[x509.Certificate]) -> _Chain:
+    """The signer of a *chain* of certificates.
+
+    Raises:
+        ValueError: Its key does not serve.
+    """
+    leaf = chain[0]
+    key = leaf.public_key()
+    if not serves(key):
+        raise ValueError("its key is of a kind or size that does not serve")
+    assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey), "serves looked"
+    subject = leaf.subject.rfc4514_string()
+    names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return _Chain(
+        ECKey(key, key) if isinstance(key, ec.EllipticCurvePublicKey) else RSAKey(key, key),
+        str(names[0].value) if names else subject,
+        subject,
+        identifier_of(leaf, Role.ENTITY),
+        max(one.not_valid_before_utc for one in chain),
+        min(one.not_valid_after_utc for one in chain),
+    )

@@ -1,0 +1,78 @@
+"""gSOAP's ``wsseapi``: the gateway takes what it signs, and it takes what we sign."""
+
+import asyncio
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gateway.security.identities_editing import create_identities
+from mediation.ws_security import read_signing_key, sign_envelope
+from tests.rigs.envelopes import S11
+from tests.rigs.gateways import running
+from tests.rigs.gsoap import needs_gsoap
+from tests.rigs.signers import rsa_pair
+
+needs_gsoap()
+PLUGINS = Path("/usr/share/gsoap/plugin")
+if not (PLUGINS / "wsseapi.c").exists():
+    pytest.skip("needs wsseapi.c of gSOAP", allow_module_level=True)
+# gSOAP's plugins take 6 s to compile.
+pytestmark = pytest.mark.nightly
+
+HERE = Path(__file__).parent
+EVENT = '<e:event xmlns:e="urn:event"><e:text>tide</e:text></e:event>'
+RULES = '\n[[rights]]\nwho = ["cert:CN=mole"]\nmay = ["publish"]\n'
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gsoap")
+    imports = PLUGINS.parent / "import"
+    header = str(HERE / "gsoap_signed.h")
+    run("soapcpp2", "-c", "-w", "-x", f"-I{imports}", f"-d{folder}", header)
+    # With what Debian's library was built, or the structures differ.
+    flags = ["-std=gnu99", "-DWITH_IPV6", "-DWITH_DOM", "-DWITH_OPENSSL", f"-I{folder}"]
+    plugins = [PLUGINS / f"{name}.c" for name in ("wsseapi", "smdevp", "mecevp", "threads")]
+    times = PLUGINS.parent / "custom" / "struct_timeval.c"
+    generated = [folder / f"{name}.c" for name in ("soapC", "soapClient", "soapServer")]
+    sources = map(str, (HERE / "gsoap_signed.c", times, *plugins, *generated))
+    program = folder / "gsoap_signed"
+    libraries = ["-lgsoapssl", "-lssl", "-lcrypto", "-lpthread"]
+    run("cc", *flags, f"-I{PLUGINS}", "-w", *sources, *libraries, "-o", str(program))
+    return program
+
+
+def run(*words: str, said: bytes = b"") -> bytes:
+    done = subprocess.run(words, input=said, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+async def test_the_gateway_takes_what_it_signs(program: Path, tmp_path: Path) -> None:
+    certificate, key = rsa_pair(tmp_path, "mole")
+    stranger = rsa_pair(tmp_path, "stranger")
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    file.write_text(file.read_text() + RULES)
+    table = {"signers": certificate, "required": ["publish"]}
+    async with running(tmp_path / "data", identities=file, ws_security=table) as gateway:
+        words = [str(program), "publish", f"{gateway.url}/soap", str(key), str(certificate)]
+        assert await asyncio.to_thread(run, *words) == b"sent\n"
+        words[3:] = map(str, reversed(stranger))
+        with pytest.raises(
+            AssertionError, match="HTTP 500"
+        ):  # It reads no fault of what is one-way.
+            await asyncio.to_thread(run, *words)
+
+
+def test_it_takes_what_we_sign(program: Path, tmp_path: Path) -> None:
+    certificate, key = rsa_pair(tmp_path, "gateway")
+    signer = read_signing_key(key.read_bytes(), certificate.read_bytes())
+    plain = (f'<s:Envelope xmlns:s="{S11.value}"><s:Body>{EVENT}</s:Body></s:Envelope>').encode()
+    octets = sign_envelope(plain, signer, unique="u", now=datetime.now(UTC))
+    words = str(program), "read", str(certificate)
+    assert run(*words, said=octets) == b"tide\n"
+    with pytest.raises(AssertionError, match="FailedCheck"):
+        run(*words, said=octets.replace(b">tide<", b">tidy<"))

@@ -1,0 +1,124 @@
+"""Roles that a token said count for what its user subscribed to, when the token is gone."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.model.shown_roles import ShownRoles
+from gateway.security import shown_roles as remembering
+from gateway.security.identities_editing import create_identities
+from gateway.security.shown_roles import RolesOfTokens
+from gateway.store import Store, shown_roles
+from tests.rigs.consumers import Consumers
+from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.gateways import Running, running
+from tests.rigs.identity_provider import identity_provider
+from tests.rigs.waiting import until
+
+SPEAKER = Speaker()
+DAY = 86400.0
+ISSUER = "https://id.example"
+WARD = frozenset({"ward"})
+RULES = """
+[[issuers]]
+issuer = "{}"
+audience = "dragoman"
+keys = "{}/keys"
+roles = "roles"
+
+[[rights]]
+who = ["role:ward"]
+may = ["subscribe", "publish"]
+"""
+
+
+@pytest_asyncio.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    opened = Store(store_url)
+    await opened.start()
+    yield opened
+    await opened.close()
+
+
+def test_the_roles_of_the_last_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = RolesOfTokens()
+    assert not known.show("user:a", ISSUER, frozenset(), 1), "nothing to remember"
+    assert known.show("user:a", ISSUER, WARD, 1)
+    [kept] = known.take_changes()
+    assert kept.roles == WARD and abs(kept.until - time.time() - DAY) < 60
+    assert not known.show("user:a", ISSUER, WARD, 1)
+    assert not known.has_changed, "the same again is kept now and then"
+    assert known.show("user:a", ISSUER, frozenset(), 1), "withdrawn"
+    assert known.find("user:a").roles == frozenset()  # type: ignore[union-attr]
+    assert known.learn([kept]) == [], "what is known is newer"
+    assert known.learn([ShownRoles("user:b", ISSUER, WARD, time.time() - 1.0)]) == ["user:b"]
+    assert known.find("user:b") is None, "too long ago"
+    assert known.forget_old() == ["user:b"]
+    monkeypatch.setattr(remembering, "MOST", 1)
+    known.show("user:c", ISSUER, WARD, 1)
+    assert known.find("user:a") is None and known.find("user:c") is not None
+
+
+async def test_rows_of_what_was_shown(store: Store) -> None:
+    one = ShownRoles("user:a", ISSUER, WARD, 100.0)
+    older = ShownRoles("user:a", ISSUER, frozenset(), 50.0)
+    await store.submit(lambda rows: shown_roles.write(rows, [one]))
+    await store.submit(lambda rows: shown_roles.write(rows, [older]))
+    found, moment = await store.submit(lambda rows: shown_roles.learn(rows, 0.0))
+    assert found == [one]
+    later = await store.submit(lambda rows: shown_roles.learn(rows, moment + 60.0))
+    assert later[0] == [] and later[1] >= moment
+    await store.submit(lambda rows: shown_roles.delete_old(rows, 100.0))
+    assert (await store.submit(lambda rows: shown_roles.learn(rows, 0.0)))[0] == []
+
+
+async def publish(run: Running, token: str, number: int) -> int:
+    envelope = SPEAKER.envelope(f"<a><n>{number}</n></a>", message_id=fresh_id())
+    answer = await run.post(envelope, type=SPEAKER.type, authorization=f"Bearer {token}")
+    return answer.status
+
+
+async def test_a_subscription_gets_its_events_after_a_restart(tmp_path: Path) -> None:
+    """Until its issuer is one no more; the publisher shows its own token."""
+    file = tmp_path / "identities.toml"
+    key = create_identities(file)
+    with identity_provider() as provider:
+        issuer = provider.issuer
+        file.write_text(file.read_text() + RULES.format(issuer, issuer))
+        mole, publisher = (
+            provider.token(sub=name, roles=["ward"]) for name in ("mole", "publisher")
+        )
+        async with Consumers() as consumer:
+            url = consumer.fresh()
+            data = tmp_path / "data"
+            async with running(data, adapter="embedded:", identities=file) as run:
+                envelope = SPEAKER.envelope(SPEAKER.wse_subscribe(url), message_id="urn:uuid:s")
+                answer = await run.post(envelope, type=SPEAKER.type, authorization=f"Bearer {mole}")
+                assert answer.status == 200, answer.body
+            async with running(data, adapter="embedded:", identities=file) as run:
+                assert await publish(run, publisher, 1) == 202
+                assert (await consumer.next(url)).number == "1"
+                text = file.read_text()
+                file.write_text(text.replace(f'issuer = "{issuer}"', 'issuer = "https://other"'))
+
+                async def status() -> int:
+                    return await publish(run, publisher, 2)
+
+                async def is_unknown() -> bool:
+                    return await status() == 401
+
+                await until(is_unknown)
+                assert await publish(run, key, 3) == 202
+                await run.quiet()
+                file.write_text(text)
+
+                async def is_known() -> bool:
+                    return await status() == 202
+
+                await until(is_known)
+                received = {(await consumer.next(url)).number}
+                assert received == {"2"}, "what was published meanwhile goes to nobody"
+                await run.quiet()

@@ -1,0 +1,145 @@
+"""Publications on topics that take signed events, over a gateway."""
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.client import CloudEventsClient, GatewayError, GridEventsClient, WseClient, WsnClient
+from dragoman.signing import Signer
+from filters import parse_clark
+from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
+from gateway.signed_topics.settings import SignedTopicsRow
+from mediation.names import EVENT_SIGNATURE
+from tests.rigs.event_signatures import credentials, now, pem, signer
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
+
+GALE = b'<w:gale xmlns:w="urn:w">8</w:gale>'
+TOPIC = "{urn:harbour}storms/coast"
+
+
+def row(folder: Path, **more: Any) -> dict[str, Any]:
+    (folder / "signers.pem").write_bytes(pem())
+    return {
+        "topics": ["h:storms//."],
+        "namespaces": {"h": "urn:harbour"},
+        "signers": folder / "signers.pem",
+        **more,
+    }
+
+
+def signed(
+    name: str = "North mole",
+    topic: str = TOPIC,
+    payload: bytes = GALE,
+    id: str = "urn:uuid:1",
+    age: float = 0.0,
+) -> dict[str, str]:
+    signature = signer(name).sign(
+        payload, id=id, topic=parse_clark(topic), time=now() - timedelta(seconds=age)
+    )
+    return {EVENT_SIGNATURE: signature}
+
+
+async def outcomes(run: Running) -> dict[str, int]:
+    lines = (await run.admin("GET", "/metrics")).body.decode().splitlines()
+    start = 'dragoman_event_signatures_total{outcome="'
+    found = (one.removeprefix(start).split('"} ') for one in lines if one.startswith(start))
+    return {name: int(float(number)) for name, number in found if float(number)}
+
+
+async def test_a_signature_is_needed_whatever_is_spoken(tmp_path: Path) -> None:
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    async with running(tmp_path / "data", signed_topics=rows) as run:
+        for make in (WseClient, WsnClient, CloudEventsClient, GridEventsClient):
+            async with make(run.url) as client:
+                with pytest.raises(GatewayError, match="must be signed: it has no signature") as no:
+                    await client.publish(GALE, topic=TOPIC)
+                assert no.value.status in (403, 500), make
+                await client.publish(GALE, topic=TOPIC, sign=Signer(signer()))
+                await client.publish(GALE, topic="{urn:other}storms")
+        assert await outcomes(run) == {"signed": 4, "unsigned": 4}
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        (signed(payload=b"<w:gale xmlns:w='urn:w'>9</w:gale>"), "not what was signed"),
+        (signed(topic="{urn:harbour}storms"), "it was signed for {urn:harbour}storms"),
+        (signed("South mole"), "South mole is not one of its signers"),
+        (signed(age=3700), "which does not count now"),
+        (signed(age=-3000), "which does not count now"),
+        ({EVENT_SIGNATURE: "a..b"}, "cannot be read"),
+    ],
+)
+async def test_another_signature_is_refused(
+    tmp_path: Path, properties: dict[str, str], why: str
+) -> None:
+    rows = (SignedTopicsRow(**row(tmp_path, names=["North mole"])),)
+    async with running(tmp_path / "data", signed_topics=rows) as run:
+        async with WsnClient(run.url) as client:
+            with pytest.raises(GatewayError) as refused:
+                await client.publish(GALE, topic=TOPIC, properties=properties)
+        assert why in str(refused.value)
+
+
+async def test_an_event_counts_once_over_restarts(tmp_path: Path) -> None:
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    event = {
+        "specversion": "1.0", "id": "7", "source": "urn:mole", "type": "gale", "topic": TOPIC,
+        "datacontenttype": "application/xml", "data": GALE.decode(), **signed(),
+    }  # fmt: skip
+    for _ in range(2):
+        async with running(tmp_path / "data", adapter="embedded:", signed_topics=rows) as run:
+
+            async def publish(**changed: str) -> int:
+                body = json.dumps({**event, **changed}).encode()
+                type_ = "application/cloudevents+json"
+                return (await run.request("POST", "/events", body, content_type=type_)).status
+
+            assert await publish() == 202  # Its sender may try again.
+            assert await publish() == 202
+            assert await publish(id="8") == 403  # Nobody else may, nor in another message.
+            assert await outcomes(run) == {"signed": 2, "replayed": 1}
+
+
+def test_rows_say_which_topics_and_whose_signatures(tmp_path: Path) -> None:
+    topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
+    assert topics.of(parse_clark(TOPIC), "") is not None
+    for topic, tenant in ((TOPIC, "acme"), ("{urn:harbour}tides", "")):
+        assert topics.of(parse_clark(topic), tenant) is None
+    assert topics.of(None, "") is None
+    unusable = row(tmp_path)
+    unusable["signers"].write_bytes(b"nothing")
+    with pytest.raises(SignersUnusable, match="cannot be used"):
+        SignedTopics([SignedTopicsRow(**unusable)])
+    unusable["signers"].unlink()
+    with pytest.raises(SignersUnusable, match="cannot be read"):
+        SignedTopics([SignedTopicsRow(**unusable)])
+
+
+async def test_certificates_are_read_again(tmp_path: Path) -> None:
+    made = row(tmp_path)
+    topics = SignedTopics([SignedTopicsRow(**made)])
+    before = topics.of(parse_clark(TOPIC), "")
+    assert before is not None
+    watching = asyncio.create_task(topics.watch())
+    made["signers"].write_bytes(pem(credentials()))
+
+    async def read() -> bool:
+        found = topics.of(parse_clark(TOPIC), "")
+        return found is not None and found.verifier is not before.verifier
+
+    await until(read)
+    watching.cancel()
+
+
+def test_rows_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="topics"):
+        SignedTopicsRow(**row(tmp_path, topics=["a//b//c|"]))
+    with pytest.raises(ValueError, match="max_age"):
+        SignedTopicsRow(**row(tmp_path, max_age=timedelta()))

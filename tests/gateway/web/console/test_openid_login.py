@@ -1,0 +1,226 @@
+"""People log in to the console at an identity provider."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from html import unescape
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from gateway.security import openid_login, sessions
+from gateway.security.audit_records import read_records
+from gateway.security.identities_editing import create_identities
+from tests.rigs.chromium import Page
+from tests.rigs.envelopes import Answer
+from tests.rigs.gateways import Running, running
+from tests.rigs.identity_provider import IdentityProvider, identity_provider
+from tests.rigs.waiting import until
+
+FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
+REFRESH = re.compile(rb'http-equiv="refresh" content="0; url=([^"]*)"')
+RULES = """
+[[issuers]]
+issuer = "{}"
+audience = "dragoman"
+roles = "groups"
+client_id = "dragoman-console"
+label = "the plant"
+
+[[rights]]
+who = ["role:watchers"]
+may = ["read"]
+"""
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    with identity_provider() as found:
+        found.people = {"ada": {"groups": ["watchers"]}, "eve": {}}
+        yield found
+
+
+@pytest.fixture
+async def run(tmp_path: Path, provider: IdentityProvider) -> AsyncIterator[Running]:
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    file.write_text(file.read_text() + RULES.format(provider.issuer))
+    async with running(tmp_path / "data", identities=file) as found:
+        yield found
+
+
+def goes_to(answer: Answer) -> str:
+    """Where a page has the browser go."""
+    found = REFRESH.search(answer.body)
+    assert answer.status == 200 and found is not None, answer.body
+    return unescape(found[1].decode())
+
+
+def cookies(answer: Answer) -> dict[str, str]:
+    """The cookies that are set; a later one of two lines is all that is kept of both."""
+    return dict([answer.headers["set-cookie"].partition(";")[0].split("=", 1)])
+
+
+async def begin(run: Running, provider: IdentityProvider) -> tuple[str, str]:
+    """Begin a login: where the browser goes, and its cookie."""
+    query = urlencode({"issuer": provider.issuer, "to": "/console/topics"})
+    answer = await run.request("GET", f"/console/login/openid?{query}")
+    assert "samesite=lax" in answer.headers["set-cookie"].lower()
+    [(name, value)] = cookies(answer).items()
+    return goes_to(answer), f"{name}={value}"
+
+
+async def at_the_provider(where: str, user: str) -> str:
+    """Send its form; where it sends the browser, without the host."""
+
+    def send() -> str:
+        parts = urlsplit(where)
+        connection = HTTPConnection(parts.netloc, timeout=10)
+        connection.request("POST", f"{parts.path}?{parts.query}", urlencode({"user": user}))
+        location = connection.getresponse().headers["Location"]
+        connection.close()
+        back = urlsplit(location)
+        return f"{back.path}?{back.query}"
+
+    return await asyncio.to_thread(send)
+
+
+async def log_in(run: Running, provider: IdentityProvider, user: str = "ada") -> Answer:
+    where, cookie = await begin(run, provider)
+    return await run.request("GET", await at_the_provider(where, user), cookie=cookie)
+
+
+def session_of(raw: bytes) -> str:
+    found = re.search(rb"__Host-dragoman=([^;]+); ([^\r]*)", raw)
+    assert found is not None, raw
+    assert {one.strip().lower() for one in found[2].split(b";")} == {
+        b"httponly", b"path=/", b"samesite=strict", b"secure"
+    }  # fmt: skip
+    return f"__Host-dragoman={found[1].decode()}"
+
+
+async def logged_in(run: Running, provider: IdentityProvider, user: str = "ada") -> str:
+    """The cookie of a session."""
+    where, cookie = await begin(run, provider)
+    path = await at_the_provider(where, user)
+    reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{run.port}\r\nCookie: {cookie}\r\n"
+    writer.write(f"{head}Connection: close\r\n\r\n".encode())
+    raw = await reader.read()
+    writer.close()
+    assert b'url=/console/topics"' in raw, raw
+    return session_of(raw)
+
+
+async def test_a_session_by_an_identity_provider(
+    run: Running, provider: IdentityProvider, tmp_path: Path
+) -> None:
+    page = await run.request("GET", "/console/login")
+    assert b"Log in with the plant" in page.body
+    where, _ = await begin(run, provider)
+    asked = parse_qs(urlsplit(where).query)
+    assert asked["code_challenge_method"] == ["S256"] and asked["scope"] == ["openid profile"]
+    assert {"state", "nonce", "code_challenge", "redirect_uri"} <= asked.keys()
+    session = await logged_in(run, provider)
+    assert (await run.request("GET", "/console/topics", cookie=session)).status == 200
+    assert (await run.request("GET", "/api/v1/topics", cookie=session)).status == 401
+    changed = await run.request("POST", "/console/topics", b"", cookie=session, **FORM)
+    assert changed.status == 403, "its role reads alone"
+    stranger = await logged_in(run, provider, "eve")
+    assert (await run.request("GET", "/console/topics", cookie=stranger)).status == 403
+    left = await run.request("POST", "/console/logout", b"", cookie=session, **FORM)
+    assert goes_to(left).startswith(f"{provider.issuer}/leave?client_id=dragoman-console&")
+    assert (await run.request("GET", "/console", cookie=session)).status == 303
+
+    async def is_noted() -> bool:
+        records = [*read_records(tmp_path / "data" / "audit.jsonl")]
+        said = {(one["what"], one["result"]) for one in records if "logged in" in one["did"]}
+        return {("user:ada", "done"), ("user:eve", "done")} <= said
+
+    await until(is_noted)
+
+
+async def test_what_is_no_answer_to_a_login(
+    run: Running, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another browser's, a second time, too late, refused there, of another issuer."""
+    where, cookie = await begin(run, provider)
+    path = await at_the_provider(where, "ada")
+    _, other = await begin(run, provider)
+    for sent, answered in ((other, path), ("", path), (cookie, f"{path}x"), (cookie, "")):
+        wrong = answered or "/console/login/openid/back"
+        if sent == cookie and answered:
+            wrong = path.replace("iss=", "iss=x")
+        answer = await run.request("GET", wrong, cookie=sent)
+        assert answer.status == 401 and "__Host-dragoman=" not in str(answer.headers), wrong
+    assert (await run.request("GET", path, cookie=cookie)).status == 401, "it was used"
+    refused = await log_in(run, provider, "nobody")
+    assert refused.status == 401 and b"access_denied" in refused.body
+    where, cookie = await begin(run, provider)
+    path = await at_the_provider(where, "ada")
+    monkeypatch.setattr(openid_login, "PATIENCE", -1.0)
+    assert (await run.request("GET", path, cookie=cookie)).status == 401
+
+
+NOTHING: tuple[dict[str, Any], ...] = (
+    {"nonce": "another login's"},
+    {"nonce": None},
+    {"aud": "dragoman"},
+    {"azp": "another client"},
+    {"exp": 1},
+    {"iss": "https://evil.example"},
+)
+
+
+async def test_tokens_that_prove_nothing(run: Running, provider: IdentityProvider) -> None:
+    good = provider.people["ada"]
+    for claims in NOTHING:
+        provider.people["ada"] = good | claims
+        assert (await log_in(run, provider)).status == 401, claims
+    provider.people["ada"] = good | {"azp": "dragoman-console", "aud": ["x", "dragoman-console"]}
+    assert (await log_in(run, provider)).status == 200
+
+
+async def test_a_session_ends_with_its_issuer_and_after_hours(
+    run: Running, provider: IdentityProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await logged_in(run, provider)
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "LONGEST", 0.0)
+        assert (await run.request("GET", "/console", cookie=session)).status == 303
+    session = await logged_in(run, provider)
+    file = tmp_path / "identities.toml"
+    file.write_text(file.read_text().partition("[[issuers]]")[0])
+
+    async def is_over() -> bool:
+        return (await run.request("GET", "/console", cookie=session)).status == 303
+
+    await until(is_over)
+
+
+async def test_an_identity_provider_that_is_down(run: Running, provider: IdentityProvider) -> None:
+    provider.down = True
+    query = urlencode({"issuer": provider.issuer})
+    answer = await run.request("GET", f"/console/login/openid?{query}")
+    assert answer.status == 503 and b"Nobody can log in" in answer.body
+    unknown = await run.request("GET", "/console/login/openid?issuer=https://evil.example")
+    assert unknown.status == 404
+
+
+@pytest.mark.nightly
+async def test_in_a_browser(page: Page, run: Running, provider: IdentityProvider) -> None:
+    """A browser keeps both cookies, comes back to what it asked for, and leaves both."""
+    await page.go(f"{run.url}/console/topics")
+    await page.do("document.querySelector('a[href*=openid]').click()")
+    await page.until("document.title === 'Who are you?'")
+    await page.do("""
+        document.querySelector('[name=user]').value = 'ada';
+        document.querySelector('button').click();
+    """)
+    await page.until("document.title.startsWith('Topics')")
+    await page.do("document.querySelector('header form[action$=logout] button').click()")
+    await page.until("document.title === 'Left'")
+    assert provider.ended[0]["client_id"] == "dragoman-console"
