@@ -7,6 +7,7 @@ from filters.compiling.compiled import (
     content_dialects,
     topic_dialects,
 )
+from filters.compiling.ebrim import STORED_QUERIES
 from filters.compiling.topic_expressions import (
     KNOWN_PREFIXES,
     asks_for_minimal,
@@ -17,6 +18,7 @@ from filters.compiling.topic_expressions import (
 __all__ = [
     "ENTRY_POINT_GROUP",
     "KNOWN_PREFIXES",
+    "STORED_QUERIES",
     "CompiledFilter",
     "asks_for_minimal",
     "compile",

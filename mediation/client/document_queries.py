@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from filters import Reason, dialects
-from filters.compiling.ebrim import STORED_QUERIES
+from filters.compiling import STORED_QUERIES
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import xml_attribute, xml_text
 
