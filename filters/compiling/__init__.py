@@ -7,7 +7,7 @@ from filters.compiling.compiled import (
     content_dialects,
     topic_dialects,
 )
-from filters.compiling.ebrim import STORED_QUERIES
+from filters.compiling.ebrim import document_query_id
 from filters.compiling.topic_expressions import (
     KNOWN_PREFIXES,
     asks_for_minimal,
@@ -18,11 +18,11 @@ from filters.compiling.topic_expressions import (
 __all__ = [
     "ENTRY_POINT_GROUP",
     "KNOWN_PREFIXES",
-    "STORED_QUERIES",
     "CompiledFilter",
     "asks_for_minimal",
     "compile",
     "content_dialects",
+    "document_query_id",
     "parse_expression",
     "parse_topics",
     "topic_dialects",
