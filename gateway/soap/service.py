@@ -252,11 +252,11 @@ class SoapService:
         operation = type(request).__name__
         try:
             authorise_request(inbound.principal, request, resource)
-            if self._security is not None and self._security.demands(inbound, request, resource):
-                raise Refused(
-                    Reason.NOT_ALLOWED,
-                    "This must be asked for by a message in SOAP that is signed.",
-                )
+            security = self._security
+            lacking = security.lacking(inbound, request, resource) if security is not None else ""
+            if lacking:
+                text = f"This must be asked for by a message in SOAP that is {lacking}."
+                raise Refused(Reason.NOT_ALLOWED, text)
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise

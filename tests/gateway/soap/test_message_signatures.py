@@ -188,6 +188,7 @@ async def test_settings_that_contradict_each_other(tmp_path: Path, signers: Sign
     signing = {"signers": signers.authority.certificate}
     for table, text in (
         ({"required": ["subscribe"]}, "needs signers"),
+        ({"encrypted": ["publish"]}, "needs key"),
         ({**signing, "required": ["sing"]}, "neither a right"),
         (signing, "needs identities"),
     ):
