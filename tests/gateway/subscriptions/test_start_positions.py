@@ -44,7 +44,10 @@ async def publish_for_ever(run: Running, made: list[int], stop: asyncio.Event) -
 
 @pytest.mark.parametrize(
     ("lag", "fresh"),
-    [pytest.param(15.0, 5.0, id="all at the seam"), pytest.param(1.5, 0.5, id="archive first")],
+    [
+        pytest.param(15.0, 5.0, id="all at the seam", marks=pytest.mark.nightly),
+        pytest.param(1.5, 0.5, id="archive first"),
+    ],
 )
 @on_each_store
 async def test_nothing_is_missed_and_nothing_comes_twice(
@@ -147,6 +150,7 @@ async def test_cloud_events(tmp_path: Path) -> None:
         assert b"<n>2</n>" in (await consumer.next(url)).body
 
 
+@pytest.mark.nightly
 async def test_the_command(tmp_path: Path) -> None:
     """What is fetched comes out of the archive first, too."""
     archived(tmp_path / "archive", [row(number) for number in range(3)])
