@@ -50,6 +50,7 @@ class Inbound:
         proof: Of a right to a topic, where the envelope cannot bring it.
         headers: The fields of the request; none where the transport has none.
         signed: Its sender was proved by a signature of the message.
+        encrypted: Its Body was encrypted for the gateway.
         asked: We asked for it, and nobody waits for an answer: what is refused is kept.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
@@ -70,6 +71,7 @@ class Inbound:
     proof: Proof | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
     signed: bool = False
+    encrypted: bool = False
     asked: bool = False
     gone: Callable[[], Awaitable[None]] | None = None
 

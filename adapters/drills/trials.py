@@ -208,10 +208,10 @@ async def keep_backlog(bench: Bench, many: int) -> str:
         came = await _drain(inbox, {one.id for one in kept})
         lost = [number for number, one in enumerate(kept) if one.id not in came]
         if lost:
-            which = "the oldest" if lost[-1] < len(kept) - 1 else "the newest"
+            which = ", the oldest of them" if lost[-1] < len(kept) - 1 else ""
             raise Broken(
-                f"{len(lost)} of {len(kept)} confirmed events that waited were dropped, {which}"
-                " of them: see whether a policy of the system bounds its queues (max-length,"
+                f"{len(lost)} of {len(kept)} confirmed events that waited were dropped{which}"
+                ": see whether a policy of the system bounds its queues (max-length,"
                 " message-ttl), and have it refuse publishers instead"
             )
         await published(adapter, bench.notification())

@@ -169,10 +169,13 @@ class WsManagementClient(_SoapClient):
         subscription.granted, taken = await self._managing.pull_next(
             subscription.granted, most=most, wait=wait
         )
-        return [
-            Event(one.payload, None if one.topic is None else str(one.topic), one.action, one.id)
+        from mediation.client import Received
+
+        received = (
+            Received(one.topic, one.payload, one.action, one.id, properties=one.properties)
             for one in taken
-        ]
+        )
+        return [event_of(one, self._signers) for one in received]
 
 
 class WsMessengerClient(Client):
@@ -191,7 +194,8 @@ class WsMessengerClient(Client):
         return await self._subscribe_kept_at(await self._messenger.create_box(), wanted)
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
-        return await polled(partial(self._messenger.take, subscription.pull_point), wait)
+        take = partial(self._messenger.take, subscription.pull_point)
+        return await polled(take, wait, self._signers)
 
     async def _remove(self, pull_point: str) -> None:
         await self._messenger.destroy_box(pull_point)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from gateway.checks.certificates import check_egress, check_tls
+from gateway.checks.certificates import check_egress, check_tls, check_ws_security
 from gateway.checks.discovery import check_discovery
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, warn
@@ -61,6 +61,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("public URL", partial(check_public_url, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            ("WS-Security", partial(check_ws_security, settings)),
             ("identities", partial(check_identities, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
             ("topics", partial(check_topics, settings)),
@@ -93,6 +94,7 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("adapter", partial(check_adapter_settings, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            ("WS-Security", partial(check_ws_security, settings)),
             ("identities", partial(check_identities, settings)),
             *_of_sending(settings),
             ("topics", partial(check_topics, settings)),

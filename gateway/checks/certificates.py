@@ -9,7 +9,9 @@ from gateway.egress import ConsumerOptions
 from gateway.egress.consumer_credentials import X509, SecretUnusable
 from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
+from gateway.security.ws_security_files import WsSecurityFile, WsSecurityFileUnusable
 from gateway.settings.settings import Settings
+from mediation.ws_security import read_decryption_keys, read_trust
 
 SOON = 14
 """Days before its end at which a certificate should be renewed."""
@@ -51,6 +53,21 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     ]
     renew = "renew it"
     yield from (judge("egress", begin, path, renew) for begin, path in shown if path is not None)
+
+
+def check_ws_security(settings: Settings) -> Iterator[Finding]:
+    """Check the files of signed and encrypted messages, if there are any."""
+    said = settings.ws_security
+    try:
+        if said.signers is not None:
+            WsSecurityFile("signers", said.signers, read_trust)
+        if said.key is not None:
+            WsSecurityFile("key", said.key, read_decryption_keys)
+    except WsSecurityFileUnusable as error:
+        yield fail("WS-Security", f"{error}; correct it")
+        return
+    if said.signers is not None:
+        yield judge("WS-Security", "", said.signers, "renew it")
 
 
 def judge(what: str, begin: str, path: Path, renew: str) -> Finding:

@@ -34,6 +34,10 @@ def check_identities(settings: Settings) -> Iterator[Finding]:
     gone = [key for key in found.keys if is_expired(key.expires)]
     if gone:
         yield warn("identities", f"{len(gone)} keys have expired; remove them (dragoman keys list)")
+    if unbounded := [tenant.name for tenant in found.tenants if tenant.messages is None]:
+        names = f"{', '.join(unbounded[:5])}{' ...' if len(unbounded) > 5 else ''}"
+        text = f"tenants without a quota of messages: {names}; the flood of one delays the others"
+        yield warn("identities", f"{text}. Set `messages` in [[tenants]]")
     operators = [rule for rule in found.policy.rules if Right.OPERATE in rule.rights]
     if not operators:
         text = "nobody may operate; add a rule with may = ['operate'], for there is no other way in"

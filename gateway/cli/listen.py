@@ -102,6 +102,15 @@ def listen(
             "2026-03-01T12:00:00Z; 12h ago; a position.",
         ),
     ] = None,
+    order_key: Annotated[
+        str | None,
+        typer.Option(
+            "--order-key",
+            metavar="KEY",
+            help="Get the notifications of one key in order, and those of different keys side by "
+            "side: topic, or property:NAME. [all in order]",
+        ),
+    ] = None,
     check: Annotated[
         float | None,
         typer.Option(
@@ -182,7 +191,7 @@ def listen(
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
     position = _read_since(since, version, assurance)
-    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance, position)
+    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance, position, order_key)
     check_signatures = None
     if signers is not None:
         # Imported when it is wanted, so that other commands start quickly.
@@ -234,6 +243,7 @@ def _check_discovering(wanted: Wanted, check: float | None) -> None:
         "--reliable": wanted.reliable,
         "--assurance": wanted.assurance,
         "--since": wanted.since,
+        "--order-key": wanted.order_key,
         "--check": check,
     }
     for option, value in given.items():

@@ -36,6 +36,7 @@ class Wanted:
     reliable: bool
     assurance: DeliveryAssurance | None
     since: str | None = None
+    order_key: str | None = None
 
     @property
     def filter(self) -> dict[str, Any]:
@@ -84,6 +85,7 @@ class Listening:
             reliable=wanted.reliable,
             assurance=wanted.assurance,
             since=wanted.since,
+            order_key=wanted.order_key,
         )
         renewed = ended = None
         try:

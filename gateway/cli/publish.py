@@ -98,7 +98,7 @@ def publish(
         raise CommandFailed(text)
     payloads = [(name, _read(name)) for name in files]
 
-    sign = _read_sign(sign_key, sign_certificate, reliable=reliable)
+    sign = _read_sign(sign_key, sign_certificate)
     if reliable:
         _check_reliable(gateway, version)
     # Imported when it is wanted, so that other commands start quickly.
@@ -112,10 +112,8 @@ def publish(
             client = speaking(gateway, version, **connecting(context))
         async with client:
             for name, payload in payloads:
-                if isinstance(client, SequencePublisher):
-                    message_id = await client.publish(payload, topic=topic)
-                else:
-                    message_id = await client.publish(payload, topic=topic, sign=sign)
+                message_id = await client.publish(payload, topic=topic, sign=sign)
+                if not reliable:
                     await client.finish()
                 used = _topic_used(gateway, version, payload, topic)
                 if output is Form.JSON:
@@ -151,18 +149,16 @@ _TOPICS_WITHIN = {Version.GRID_EVENTS: _topic_of_grid_event}
 _TOPIC_PATHS = ("/soap/topic/", "/events/topic/")
 
 
-def _read_sign(key: Path | None, certificate: Path | None, *, reliable: bool) -> "Sign | None":
+def _read_sign(key: Path | None, certificate: Path | None) -> "Sign | None":
     """Who signs the events; None: nobody.
 
     Raises:
-        CommandFailed: It cannot be read, or does not go with the other options.
+        CommandFailed: It cannot be read.
     """
     if key is None and certificate is None:
         return None
     if key is None or certificate is None:
         raise CommandFailed("--sign-key and --sign-certificate go together")
-    if reliable:
-        raise CommandFailed("--sign-key: events in sequences are not signed by this command")
     # Imported when it is wanted, so that other commands start quickly.
     from gateway.cli.signatures import read_sign
 

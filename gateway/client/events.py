@@ -101,6 +101,7 @@ class EventClient(Speaker):
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
         since: str | None = None,
+        order_key: str | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
         selector: Selector | None = None,
@@ -112,7 +113,7 @@ class EventClient(Speaker):
             selector: The same, as the other specifications have it.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
-            assurance, since: As in `Client.subscribe`.
+            assurance, since, order_key: As in `Client.subscribe`.
         """
         if reliable:
             raise UnsupportedOperation("CloudEvents are sent in no sequence")
@@ -124,6 +125,8 @@ class EventClient(Speaker):
             config["assurance"] = assurance.value
         if since is not None:
             config["since"] = since
+        if order_key is not None:
+            config["order_key"] = order_key
         if topic is not None:
             config["topic"] = topic
         if xpath is not None:

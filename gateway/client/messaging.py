@@ -280,6 +280,7 @@ class Client(Speaker):
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
         since: str | None = None,
+        order_key: str | None = None,
         authorize: Authorize | None = None,
         raw: bool = False,
         mode: str | None = None,
@@ -296,6 +297,8 @@ class Client(Speaker):
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
             since: A time with its zone, or a position of the gateway's archive: what was published
                 from there on comes first.
+            order_key: ``topic``, or ``property:NAME``: messages of one such key come in order, and
+                those of different keys side by side; None: all come in order.
             authorize: For a protected topic.
             raw: Events are to come as they are, without what a specification wraps them in.
             mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
@@ -321,6 +324,7 @@ class Client(Speaker):
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
             since=since,
+            order_key=order_key,
             raw=raw,
             topic_dialect=self._topic_dialect,
             mode=mode,

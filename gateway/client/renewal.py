@@ -102,14 +102,15 @@ async def subscribed(
     reliable: bool = False,
     assurance: DeliveryAssurance | None = None,
     since: str | None = None,
+    order_key: str | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
     selector: Selector | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *selector*, *lease*, *reliable*, *assurance* and *since* are as in
-    `Client.subscribe`,
+    *topic*, *xpath*, *selector*, *lease*, *reliable*, *assurance*, *since* and *order_key* are
+    as in `Client.subscribe`,
     *every* and *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for
     which no `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
@@ -137,6 +138,7 @@ async def subscribed(
         reliable=reliable,
         assurance=assurance,
         since=since,
+        order_key=order_key,
         selector=selector,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)

@@ -10,7 +10,7 @@ from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
-from gateway.client.messaging import fresh_id, spec_of
+from gateway.client.messaging import Sign, fresh_id, signed_properties, spec_of
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -23,6 +23,7 @@ from mediation.model.versions import Spec, Version, Wsa
 from mediation.reliable_messaging import ReliableMessage, Rm, RmFault, read_message
 from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent, body_element
+from mediation.soap.properties import properties_block
 
 PATIENCE = 120.0
 """Seconds that an event is sent again and again."""
@@ -66,10 +67,18 @@ class SequencePublisher(Speaker):
         """Why the last try came to nothing."""
 
     async def publish(
-        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
+        self,
+        payload: BodyContent,
+        *,
+        topic: str | None = None,
+        action: str | None = None,
+        sign: Sign | None = None,
     ) -> str:
         """Publish one event; on return the gateway has acknowledged it: its message system holds
         it. Its message id.
+
+        Args:
+            sign: Signs the event.
 
         Raises:
             GatewayError: It was refused, or not acknowledged in time.
@@ -77,14 +86,16 @@ class SequencePublisher(Speaker):
                 column where it is not well-formed).
         """
         message_id = fresh_id()
-        to = self._channel.target.address
+        to, content = self._channel.target.address, body_element(payload)
+        properties = signed_properties(None, sign, content, message_id, topic)
         said, envelope = write_publish(
             self._spec,
             to=to,
-            payload=body_element(payload),
+            payload=content,
             message_id=message_id,
             topic=topic,
             action=action,
+            blocks=properties_block(properties).decode() if properties else "",
         )
         message = Message(said, message_id=message_id, envelope=envelope)
         with self._store.transaction() as tx:

@@ -14,7 +14,7 @@ import asyncio
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -41,6 +41,9 @@ from mediation.rendering import delivery_id
 
 LOADED = 16
 """Deliveries that are loaded at a time for one subscription."""
+BEHIND = 5.0
+"""Seconds after which is looked again whether rows of keys that are under way can be loaded; the
+end of an attempt says so before."""
 LOADS = 64
 """Outboxes that are loaded at a time."""
 BURIED, BURIED_OUTBOXES = 64, 8
@@ -144,6 +147,7 @@ class BacklogStorage:
                     pending.answered,
                     pending.due,
                     partition=self._partition or 0,
+                    order_key=pending.order_key,
                 ),
             )
             for pending in deliveries
@@ -286,7 +290,7 @@ class BacklogStorage:
         Meanwhile it takes one of its destination's places, so that no more are loaded than can
         be sent.
         """
-        if outbox.loading or outbox.in_flight or not outbox.held:
+        if outbox.loading or (outbox.in_flight and not outbox.keyed) or not outbox.held:
             return
         outbox.begin_load()
         self._reading.add(outbox)
@@ -305,22 +309,36 @@ class BacklogStorage:
             limit = most_elements(outbox.entry.delivery)
         due = None if outbox.width == 1 else time.time()
         id_, partition = outbox.entry.id, self._partition
+        under_way = None
+        if outbox.keyed:
+            under_way = frozenset(one.position for one in outbox.in_flight)
+            limit = LOADED  # One that fails holds up no others.
 
         def operation(connection: Connection) -> Loaded:
-            loaded = rows.load(connection, id_, limit=limit, due=due, partition=partition)
-            later = None if loaded else rows.next_due(connection, id_, partition=partition)
+            loaded = rows.load(
+                connection, id_, limit=limit, due=due, partition=partition, under_way=under_way
+            )
+            if loaded:
+                return loaded, None
+            later = rows.next_due(connection, id_, partition=partition, under_way=under_way)
+            if later is None and under_way:  # All that wait stand behind what is under way.
+                later = time.time() + BEHIND
             return loaded, later
 
-        self._submit(operation, partial(self._have_loaded, outbox))
+        self._submit(operation, partial(self._have_loaded, outbox, under_way or frozenset()))
 
-    def _have_loaded(self, outbox: Outbox, result: Loaded) -> None:
+    def _have_loaded(self, outbox: Outbox, under_way: Set[int], result: Loaded) -> None:
         loaded, later = result
+        # What stood behind an attempt that has ended meanwhile can be loaded now.
+        freed = bool(under_way - {one.position for one in outbox.in_flight})
+        if freed and not loaded:
+            later = None
         self._reading.discard(outbox)
         self._loads -= 1
         until = None if later is None else self._loop.time() + max(0.1, later - time.time())
         taken = () if outbox.entry.silent else loaded
         deliveries = [self._loaded_delivery(outbox, *one) for one in taken]
-        outbox.end_load(deliveries, found=bool(loaded), until=until)
+        outbox.end_load(deliveries, found=bool(loaded) or freed, until=until)
         if outbox in self._over_bounds:
             self._bury_next()
         self._changed(outbox, True)
@@ -338,6 +356,7 @@ class BacklogStorage:
         return PendingDelivery(
             message, outbox, row.position, row.since, State.HELD, row.attempts, row.answered,
             row.due, size=event_octets(notification) if outbox.batched else 0,
+            order_key=row.order_key,
         )  # fmt: skip
 
     def _unloaded(self, octets: int) -> None:

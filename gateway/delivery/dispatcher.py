@@ -47,6 +47,7 @@ from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
+from mediation.order_keys import key_of
 
 SETTLED = 0.1
 """Seconds after which is looked again whether messages are settled."""
@@ -199,7 +200,18 @@ class Dispatcher:
                 continue
             if outbox.batched:
                 outbox.gather(now)
-            if silent or self._must_wait(outbox):
+            if outbox.keyed:
+                pending = PendingDelivery(message, outbox, position, wall)
+                pending.order_key = key_of(
+                    entry.subscription.policy.order_key, message.notification
+                )
+                if silent or self._must_wait(outbox):
+                    outbox.append(pending)
+                    self.backlog.hold_outbox(outbox)
+                else:
+                    deliveries.append(pending)
+                    self._begin(pending, now)
+            elif silent or self._must_wait(outbox):
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
@@ -230,7 +242,12 @@ class Dispatcher:
             pending.size = event_octets(pending.message.notification)
             outbox.append(pending)
             self._ready(outbox)
-        elif not (outbox.ready and self._may_go(outbox, now) and self.scheduler.start(pending)):
+        elif not (
+            outbox.ready
+            and outbox.may_start(pending)
+            and self._may_go(outbox, now)
+            and self.scheduler.start(pending)
+        ):
             outbox.append(pending)
             self.scheduler.offer(outbox)
 
@@ -408,7 +425,7 @@ class Dispatcher:
         else:
             self.scheduler.troubles.failed(outbox, outcome)
         if outcome.verdict is Verdict.RETRY:
-            outbox.note_failure(outcome, now)
+            outbox.note_failure(pending, outcome, now)
             if outcome.connecting and outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
                     waiting.owner.stalled(waiting)
@@ -459,6 +476,8 @@ class Dispatcher:
         if not (outbox.live and outbox.may_go_on and self._may_go(outbox, self._loop.time())):
             return False
         pending = outbox.take_live()
+        if pending is None:
+            return False
         if not self.scheduler.start(pending):
             outbox.put_back(pending)
             return False

@@ -11,20 +11,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 
+import structlog
+from sqlalchemy import Connection
+
 from adapters import Delivery
 from gateway.delivery.conservation import Conservation, add_up
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.entry import Entry
 from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
+from gateway.delivery.partition_share import AUTHORS, author, next_position
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.status import DeliveryStatus, failing_among, status_of
 from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 from gateway.observing.system_events import DEAD_LETTER
 from gateway.security.keys import message_urn
-from gateway.store import Store, dead_lettering, totals
+from gateway.store import Store, dead_lettering, totals, waiting_deliveries
+from gateway.store.statements import number
 from mediation.model.messages import Notification
+
+_log = structlog.get_logger("dragoman.delivery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,8 @@ class Dispatchers:
         self.scheduler = scheduler
         self._of: dict[int | None, Dispatcher] = {}
         self._elsewhere = elsewhere
+        self._left = 0
+        """When something was left to another gateway, in nanoseconds."""
         self.heartbeats = Heartbeats(partial(self.of, 0))
         """Of several gateways the one that has the first partition sends them."""
 
@@ -91,18 +100,24 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.accept(delivery, entries, unfiltered)
 
-    def accept_here(self, delivery: Delivery, entries: Iterable[Entry]) -> None:
-        """Take on a message that no messaging system holds, for any of the partitions."""
+    def accept_here(self, notification: Notification, entries: Iterable[Entry]) -> None:
+        """Take on a message that no messaging system holds, for any of the partitions. Where this
+        gateway has none, it waits in the store for the one that has the first."""
         dispatcher = next(iter(self._of.values()), None)
         if dispatcher is not None:
-            dispatcher.accept(delivery, entries)
+            dispatcher.accept(Resend(notification), entries)
+        elif keeping := [one for one in entries if _waits(one)]:
+            # Each has a position of its own, however fast they come.
+            self._left = now = max(time.time_ns(), self._left + AUTHORS)
+            leaving = self._store.submit(partial(_leave, notification, keeping, now))
+            leaving.add_done_callback(_note_failure)
 
     def resend(self, entry: Entry, notifications: Sequence[Notification]) -> None:
         """Deliver *notifications* to *entry* once more, with message ids of their own: a consumer
         that leaves out repeats has seen those that they repeat."""
         for notification in notifications:
             fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
-            self.accept_here(Resend(fresh), [entry])
+            self.accept_here(fresh, [entry])
 
     def bury_unreadable(self, delivery: Delivery, why: str) -> None:
         """Lay a message that could not be read to the dead letters, and settle it then."""
@@ -240,6 +255,33 @@ class Dispatchers:
     async def stop(self, seconds: float) -> None:
         self.heartbeats.close()
         await asyncio.gather(*(dispatcher.stop(seconds) for dispatcher in self._of.values()))
+
+
+def _waits(entry: Entry) -> bool:
+    """Return True if what is published now may wait in the store for *entry*."""
+    return not entry.delivery.at_most_once and (entry.holds or not entry.silent)
+
+
+def _leave(
+    notification: Notification, entries: Sequence[Entry], now: int, connection: Connection
+) -> None:
+    """Leave *notification*, which came *now* (nanoseconds), to the holder of the first
+    partition."""
+    # Where the first partition is not held nobody gives positions for it.
+    position = next_position(0, now, author(number(connection), 0))
+    waiting_deliveries.leave(
+        connection,
+        notification,
+        [entry.id for entry in entries],
+        position=position,
+        octets=notification.octets,
+        since=now / 1e9,
+    )
+
+
+def _note_failure(left: "asyncio.Future[None]") -> None:
+    if not left.cancelled() and (error := left.exception()) is not None:
+        _log.warning("delivery.not-left", error=str(error))
 
 
 def unreadable_death(delivery: Delivery, why: str, now: float) -> Death:

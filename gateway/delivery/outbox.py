@@ -78,9 +78,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
-        "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "one_by_one",
-        "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
+        "batched", "beats", "breaker", "destination", "entry", "failing_keys", "gathers_until",
+        "held", "holding", "in_flight", "keyed", "lane", "live", "loaded", "loading", "octets",
+        "one_by_one", "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -94,14 +94,18 @@ class Outbox(Timed):
         self.rings_at = 0.0
         self.entry = entry
         self.owner = owner
+        self.failing_keys: set[str | None] = set()
+        """Keys that failed since the last success: several are a consumer in trouble."""
         self.batched = entry.delivery.batched
         """One message has several deliveries."""
         delivery = entry.delivery
         # An event that is too large ends the subscription: none behind it may overtake it.
         self.one_by_one = delivery.oversize is Oversize.CANCEL
         """None may be sent before it is known what became of the one before it."""
+        self.keyed = bool(entry.subscription.policy.order_key)
+        """Those of one key are sent in order, and those of different keys side by side."""
         in_turn = (
-            entry.subscription.policy.ordered
+            (entry.subscription.policy.ordered and not self.keyed)
             or delivery.acknowledged
             or bool(delivery.reliable)
             or self.one_by_one
@@ -187,6 +191,8 @@ class Outbox(Timed):
     @property
     def must_load(self) -> bool:
         """True if the next delivery is a row that is not in memory."""
+        if self.keyed and not self.loaded:  # Rows under way stay rows.
+            return self.held + self.holding > len(self.in_flight)
         return self.stored and not self.loaded
 
     @property
@@ -272,6 +278,24 @@ class Outbox(Timed):
         elif first.state is State.LIVE or self.held + self.holding <= len(batch):
             self.gathers_until = None
 
+    # Keys.
+
+    def may_start(self, pending: PendingDelivery) -> bool:
+        """True if no delivery of the key of *pending* is under way; always, where there are no
+        keys. Else its consumer might get it first."""
+        return not self.keyed or all(pending.order_key != one.order_key for one in self.in_flight)
+
+    def _take_first(self, waiting: deque[PendingDelivery]) -> PendingDelivery | None:
+        """Take the first of *waiting* that may start."""
+        if not self.keyed:
+            return waiting.popleft() if waiting else None
+        busy = {one.order_key for one in self.in_flight}
+        for number, pending in enumerate(waiting):
+            if pending.order_key not in busy:
+                del waiting[number]
+                return pending
+        return None
+
     # Into the store.
 
     def hold(self, failed: Sequence[PendingDelivery] = ()) -> list[PendingDelivery]:
@@ -355,11 +379,12 @@ class Outbox(Timed):
     def take_next(self, now: float, wall: float) -> PendingDelivery | None:
         """Take the delivery that is sent next: a row before a delivery in memory alone."""
         if self.loaded:
-            pending = self.loaded.popleft()
-            self.breaker.probing(now)
-            pending.counts = wall >= pending.due
-            return pending
-        return self.live.popleft() if self.live else None
+            loaded = self._take_first(self.loaded)
+            if loaded is not None:
+                self.breaker.probing(now)
+                loaded.counts = wall >= loaded.due
+            return loaded
+        return self._take_first(self.live)
 
     def upcoming(self, most: int, wall: float) -> list[PendingDelivery]:
         """Deliveries in memory that are sent next, in order, each by itself; without those that are
@@ -369,9 +394,10 @@ class Outbox(Timed):
         waiting = islice(self.live if not self.stored else self.loaded, most)
         return [one for one in waiting if one.message.expires_at > wall]
 
-    def take_live(self) -> PendingDelivery:
-        """Take the first delivery in memory alone."""
-        return self.live.popleft()
+    def take_live(self) -> PendingDelivery | None:
+        """Take the first delivery in memory alone that may start; None: those of its key are under
+        way."""
+        return self._take_first(self.live)
 
     def put_back(self, pending: PendingDelivery) -> None:
         """*pending*, from `take_live`, could not be sent."""
@@ -406,16 +432,23 @@ class Outbox(Timed):
         self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
         self.entry.state.failing_attempts, self.entry.state.failing_since = 0, None
         self.entry.state.timeouts = 0
+        self.failing_keys.clear()
         self.breaker.succeeded()
 
-    def note_failure(self, outcome: Outcome, now: float) -> None:
-        """Note that an attempt failed, so that it is tried again."""
+    def note_failure(self, pending: PendingDelivery, outcome: Outcome, now: float) -> None:
+        """Note that an attempt of *pending* failed, so that it is tried again."""
         self.smooth = False
         self.entry.state.failing_attempts += 1
         self.entry.state.timeouts += outcome.failure is FailureKind.TIMEOUT
         self.entry.state.failing_since = self.entry.state.failing_since or now
-        if not (outcome.connecting or self.entry.delivery.at_most_once):
-            self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
+        at_least = outcome.retry_after or 0.0
+        if outcome.connecting or self.entry.delivery.at_most_once:
+            return
+        if self.keyed and not (self.breaker.open or at_least):
+            if pending.order_key in self.failing_keys:
+                return  # One key that fails again and again holds up no others.
+            self.failing_keys.add(pending.order_key)
+        self.breaker.failed(now, at_least=at_least)
 
     def rest(self, seconds: float, now: float) -> None:
         """Send nothing for *seconds*, for which the subscription is black-listed."""
@@ -442,6 +475,8 @@ class Outbox(Timed):
     def finish(self, pending: PendingDelivery) -> Sequence[PendingDelivery]:
         """Take what the attempt of *pending* carried out of what is in flight. Returns what of it
         has not come to its end."""
+        if self.keyed:  # The next one of its key need not wait until it is looked at again.
+            self.until = 0.0
         if not pending.batch:
             self.in_flight.discard(pending)
             return () if pending.state is State.DONE else (pending,)
@@ -475,7 +510,8 @@ class Outbox(Timed):
         for waiting in (self.loaded, self.live):
             while waiting and waiting[0].message.expires_at <= wall:
                 expired.append(waiting.popleft())
-            if self.batched and any(one.message.expires_at <= wall for one in waiting):
+            several = self.batched or self.keyed
+            if several and any(one.message.expires_at <= wall for one in waiting):
                 expired += [one for one in waiting if one.message.expires_at <= wall]
                 left = [one for one in waiting if one.message.expires_at > wall]
                 waiting.clear()

@@ -100,6 +100,8 @@ class Pending(Generic[OutboxType]):
     """Its bytes in a batch."""
     span: "AttemptSpan | None" = None
     """That of the attempt under way, where the gateway tells its traces."""
+    order_key: str | None = None
+    """Of its outbox's deliveries those of one key go one after the other; None: all do, or none."""
     number: int = 0
     """The one that its event was given (`DeliveryState.next_number`); 0: none yet."""
 

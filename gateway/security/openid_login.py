@@ -20,6 +20,7 @@ import time
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 import structlog
@@ -35,7 +36,11 @@ PATIENCE = 600.0
 MOST = 1000
 """Logins under way; the oldest makes room."""
 DEADLINE = 15.0
-"""Seconds for an exchange with the identity provider."""
+"""Seconds for an exchange with the identity provider, and for the wait until it begins."""
+AT_A_TIME = 4
+"""Exchanges at a time: whoever begins logins without end takes no threads from others."""
+KEPT = 600.0
+"""Seconds for which it is known what an identity provider says of itself."""
 _log = structlog.get_logger("dragoman.identity")
 
 
@@ -79,6 +84,9 @@ class OpenIdLogin:
         self._folder = folder
         self._begun: dict[bytes, _Begun] = {}
         """By the hashes of state and cookie, the oldest first."""
+        self._exchanges = asyncio.Semaphore(AT_A_TIME)
+        self._described: dict[str, tuple[float, dict[str, Any]]] = {}
+        """What issuers say of themselves, and when they did."""
 
     @property
     def issuers(self) -> list[Issuer]:
@@ -152,16 +160,23 @@ class OpenIdLogin:
         return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
 
     async def _endpoint(self, issuer: Issuer, name: str) -> str:
+        where = (await self._describe(issuer)).get(name)
+        if not isinstance(where, str) or not where.startswith(("https://", "http://")):
+            raise LoginUnavailable(issuer.issuer, f"it has no {name}")
+        return where
+
+    async def _describe(self, issuer: Issuer) -> dict[str, Any]:
+        at, found = self._described.get(issuer.issuer, (float("-inf"), {}))
+        if time.monotonic() - at < KEPT:
+            return found
         try:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(DEADLINE), self._exchanges:
                 found = await asyncio.to_thread(discover, issuer.issuer)
         except (OSError, ValueError) as error:
             _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))
             raise LoginUnavailable(issuer.issuer, "it does not answer") from error
-        where = found.get(name)
-        if not isinstance(where, str) or not where.startswith(("https://", "http://")):
-            raise LoginUnavailable(issuer.issuer, f"it has no {name}")
-        return where
+        self._described[issuer.issuer] = time.monotonic(), found
+        return found
 
     async def _token(self, begun: _Begun, code: str) -> str:
         """The token of identity that *code* is good for (OpenID Connect Core 1.0, 3.1.3)."""
@@ -181,7 +196,7 @@ class OpenIdLogin:
                 path = self._folder / issuer.client_secret_file
                 secret = (await asyncio.to_thread(path.read_text)).strip()
                 headers["Authorization"] = _basic(issuer.client_id or "", secret)
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(DEADLINE), self._exchanges:
                 answer = await asyncio.to_thread(send_form, where, form, headers)
         except (OSError, ValueError) as error:
             _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))

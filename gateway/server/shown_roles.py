@@ -12,6 +12,8 @@ from gateway.store import Store, StoreUnavailable, shown_roles
 
 LEARN = 1.0
 """Seconds between two looks at what other gateways were shown."""
+PATIENCE = 5.0
+"""Seconds that whoever shows a token waits for the store."""
 TIDY = 60.0
 """Seconds between two looks at what is too old."""
 
@@ -47,8 +49,9 @@ class ShownRolesRoom(Room):
         if not changes:
             return
         try:
-            await self._store.submit(partial(shown_roles.write, shown=changes))
-        except StoreUnavailable:
+            async with asyncio.timeout(PATIENCE):
+                await self._store.submit(partial(shown_roles.write, shown=changes))
+        except (StoreUnavailable, TimeoutError):
             self._roles.put_back(changes)
 
     async def _run(self) -> None:

@@ -144,6 +144,8 @@ class WsSecurity(BaseModel):
     """Whether SHA-1 is taken, too."""
     key: Path | None = None
     """PEM: the key, of RSA, that decrypts messages; two while one replaces the other."""
+    encrypted: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
+    """Rights, and paths of endpoints, for which the Body of messages must be encrypted."""
     cbc: bool = False
     """Whether AES-CBC is taken, too, in messages that are signed."""
 
@@ -151,6 +153,8 @@ class WsSecurity(BaseModel):
     def _knows_signers(self) -> Self:
         if self.required and self.signers is None:
             raise ValueError("required: needs signers, too")
+        if self.encrypted and self.key is None:
+            raise ValueError("encrypted: needs key, too")
         return self
 
 

@@ -58,7 +58,7 @@ class NotSigned(Refused):
     """An event on a topic that takes signed ones is not signed so that it counts."""
 
     def __init__(self, outcome: Outcome, topic: Topic, why: str) -> None:
-        text = f"Events on the topic {topic} must be signed: {why}."
+        text = f"Events on the topic {topic} must be signed: {why.rstrip('.')}."
         super().__init__(Reason.NOT_ALLOWED, text, value=str(topic))
         self.outcome = outcome
 

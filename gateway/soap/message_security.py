@@ -8,7 +8,7 @@ message may have come through others. The signer is who its certificate says, as
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
@@ -16,9 +16,10 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.authorise import right_for
 from gateway.security.identify import Identification, TransportFacts
-from gateway.security.resource_addresses import ResourceAddress, ResourceKind
+from gateway.security.resource_addresses import ENDPOINTS, ResourceAddress, ResourceKind
 from gateway.security.ws_security_files import WsSecurityFile
 from gateway.sequences.operations import parts_of
+from gateway.soap.endpoint_rules import endpoint_named
 from gateway.soap.used_once import UsedOnce
 from gateway.soap.username_tokens import UsernameTokens
 from mediation.model.errors import MediationError
@@ -54,6 +55,26 @@ class DecryptedMessage:
     hidden: Callable[[], Refused] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Rights, and endpoints with what is below them, for which messages must be secured."""
+
+    rights: frozenset[str]
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Collection[str]) -> Self:
+        """Read rights, and paths, which begin with a slash."""
+        rights = frozenset(one for one in words if not one.startswith("/"))
+        return cls(rights, tuple(one.rstrip("/") for one in words if one.startswith("/")))
+
+    def covers(self, path: str, request: Request) -> bool:
+        """Return True if it is for *request*, or for the endpoint at *path*."""
+        if any(path == one or path.startswith(f"{one}/") for one in self.paths):
+            return True
+        return right_for(type(request)).value in self.rights
+
+
 class MessageSecurity:
     """Decrypts messages, identifies senders by their signatures and tokens, and says who must sign.
 
@@ -61,7 +82,8 @@ class MessageSecurity:
         signers: Whose signatures count; None where nobody's does.
         keys: Those that decrypt; None where nothing is.
         cbc: AES-CBC is taken, too.
-        required: Rights, and paths of endpoints, for which messages must be signed.
+        required: For what messages must be signed: rights, and paths of endpoints.
+        encrypted: For what their Body must be encrypted, likewise.
     """
 
     def __init__(
@@ -76,6 +98,7 @@ class MessageSecurity:
         *,
         cbc: bool = False,
         required: Collection[str] = (),
+        encrypted: Collection[str] = (),
         algorithms: Algorithms = USUAL,
     ) -> None:
         self._identification = identification
@@ -86,8 +109,8 @@ class MessageSecurity:
         self._signers = signers
         self._keys = keys
         self._cbc = cbc
-        self._rights = frozenset(one for one in required if not one.startswith("/"))
-        self._paths = tuple(one.rstrip("/") for one in required if one.startswith("/"))
+        self._signed_for = Demand.of(required)
+        self._encrypted_for = Demand.of(encrypted)
         self._algorithms = algorithms
         self._tokens = UsernameTokens(identification, authentication, used, parsing, limits)
 
@@ -124,7 +147,7 @@ class MessageSecurity:
         if found is None:
             return DecryptedMessage(inbound, None)
         hidden = None if found.authenticated else decryption_failed
-        return DecryptedMessage(replace(inbound, octets=found.octets), hidden)
+        return DecryptedMessage(replace(inbound, octets=found.octets, encrypted=True), hidden)
 
     async def identify(self, inbound: Inbound, incoming: Incoming) -> Inbound:
         """Return *inbound* as a message of whom its Security header proves; as it is without one.
@@ -186,28 +209,41 @@ class MessageSecurity:
         if not await self._used.use(_SIGNER, signed.fingerprint):
             raise _not_accepted("the message was sent before")
 
-    def check(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> None:
-        """Refuse a request that must be signed, and is not.
+    def check(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None,
+    ) -> None:
+        """Refuse a request, for the address *to*, that must be secured, and is not.
 
         Raises:
             MediationError: ``TOKEN_INVALID``.
         """
-        if self.demands(inbound, request, resource):
+        lacking = self.lacking(inbound, request, resource, to)
+        if lacking:
             raise MediationError(
-                Reason.TOKEN_INVALID,
-                "The message must be signed here (WS-Security, with an X.509 certificate).",
+                Reason.TOKEN_INVALID, f"The message must be {lacking} here (WS-Security, X.509)."
             )
 
-    def demands(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> bool:
-        """Return True if *request* must be signed, and is not."""
-        if inbound.signed or inbound.asked or not (self._rights or self._paths):
-            return False
-        if resource is not None and resource.kind in _OF_OURS:
-            return False
-        path = inbound.path
-        if any(path == one or path.startswith(f"{one}/") for one in self._paths):
-            return True
-        return right_for(type(request)).value in self._rights
+    def lacking(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None = None,
+    ) -> str:
+        """What *request* must be, and is not: signed, or encrypted; else empty."""
+        if inbound.asked or (resource is not None and resource.kind in _OF_OURS):
+            return ""
+        # Over SOAP.TCP it is the address in the message that names the endpoint.
+        path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
+        if not inbound.signed and self._signed_for.covers(path, request):
+            return "signed"
+        if not inbound.encrypted and self._encrypted_for.covers(path, request):
+            return "encrypted"
+        return ""
 
 
 def _not_accepted(why: str) -> MediationError:

@@ -202,7 +202,7 @@ class SoapService:
             raise AdapterUnavailable("The gateway is stopping.")
         authorise_request(inbound.principal, incoming.request, resource)
         if self._security is not None:
-            self._security.check(inbound, incoming.request, resource)
+            self._security.check(inbound, incoming.request, resource, context.headers.to)
         if resource is not None and is_deposit(resource, context.operation):
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
@@ -229,7 +229,7 @@ class SoapService:
                 raise AdapterUnavailable("The gateway is stopping.")
             authorise(inbound.principal, Right.PUBLISH, resource)
             if self._security is not None:
-                self._security.check(inbound, Publish(()), resource)
+                self._security.check(inbound, Publish(()), resource, context.headers.to)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
@@ -252,11 +252,11 @@ class SoapService:
         operation = type(request).__name__
         try:
             authorise_request(inbound.principal, request, resource)
-            if self._security is not None and self._security.demands(inbound, request, resource):
-                raise Refused(
-                    Reason.NOT_ALLOWED,
-                    "This must be asked for by a message in SOAP that is signed.",
-                )
+            security = self._security
+            lacking = security.lacking(inbound, request, resource) if security is not None else ""
+            if lacking:
+                text = f"This must be asked for by a message in SOAP that is {lacking}."
+                raise Refused(Reason.NOT_ALLOWED, text)
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise

@@ -113,6 +113,7 @@ class SourceOperations:
                 event.topic,
                 event.action,
                 expires=event.expires,
+                properties=event.properties,
             )
             for event in pulled
         ]

@@ -85,9 +85,10 @@ def add(
     connection: Connection,
     replay: Replay,
     progress: ReplayProgress,
-    work: Sequence[tuple[Notification, int]],
+    work: Sequence[tuple[Notification, int, str | None]],
 ) -> tuple[Replay, Added] | None:
-    """Let notifications wait for the subscription of *replay*, each at its position, and note the
+    """Let notifications wait for the subscription of *replay*, each at its position and with its
+    key, and note the
     *progress* that this is, but for how many were replayed or known, which shows here: those that
     wait already, or lie in the dead letters, are left out.
 
@@ -105,8 +106,8 @@ def add(
         return None
     id_, now = replay.subscription, time.time()
     rows = [
-        (notification, HeldRow(id_, position, notification.octets, now))
-        for notification, position in work
+        (notification, HeldRow(id_, position, notification.octets, now, order_key=key))
+        for notification, position, key in work
     ]
     if not _note(connection, replay, progress):
         return None

@@ -82,6 +82,7 @@ messages = Table(
 """Notifications that somebody waits for, or that lie in the dead letters: each once. The body comes
 last, for SQLite reads through a large one to reach the columns behind it."""
 
+_with_key = text("order_key IS NOT NULL")
 held = Table(
     "held",
     metadata,
@@ -94,10 +95,21 @@ held = Table(
     Column("answered", Integer, nullable=False),
     Column("due", Float, nullable=False),
     Column("partition", Integer, nullable=False, server_default="0"),
+    Column("order_key", Text),
     Index("held_message", "message", "subscription", unique=True),
+    Index(
+        "held_by_key",
+        "subscription",
+        "order_key",
+        "position",
+        "partition",
+        sqlite_where=_with_key,
+        postgresql_where=_with_key,
+    ),
     sqlite_with_rowid=False,
 )
-"""Deliveries that wait in the store, in the order of ``position`` for each subscription."""
+"""Deliveries that wait in the store, in the order of ``position`` for each subscription; those with
+an ``order_key`` in the order of ``position`` for each key."""
 
 dead_letters = Table(
     "dead_letters",

@@ -3,7 +3,7 @@ store, until its signature is too old to count at all."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
 
 from gateway.store.schema import signed_events
 from gateway.store.statements import write_many
@@ -14,13 +14,18 @@ _INSERT = (
     "INSERT INTO signed_events (signer, event, stage, carried, until) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING"
 )
+_INSERT_ONE = text(
+    "INSERT INTO signed_events (signer, event, stage, carried, until)"
+    " VALUES (:signer, :event, :stage, :carried, :until) ON CONFLICT DO NOTHING"
+)
 ACCEPTED, DELIVERED = "accepted", "delivered"
 """The stages of an event: it came over a gateway; the messaging system yielded it, and it was
 settled."""
 MOST = 10_000_000
 """Events that are remembered; beyond, none is taken rather than others forgotten."""
 _SOME = "04"
-"""Of the digests of what carries an event, those below: with one in 64 the others are counted."""
+"""Of the digests of what carries an event, those below: with one in 64 of them old ones are
+forgotten, and the others counted; with each, that took as long as all else."""
 Row = tuple[str, str, str, str, float]
 """Signer, event, stage, what carried it, and until when (POSIX seconds) it is remembered."""
 
@@ -36,11 +41,16 @@ def accept(connection: Connection, row: Row, *, now: float) -> bool:
     Raises:
         SignedEventsFull: There is no room.
     """
-    signer, event, stage, carried, _ = row
-    forget(connection, now)
-    if carried < _SOME and _number(connection) >= MOST:
-        raise SignedEventsFull
-    write_many(connection, _INSERT, [row])
+    signer, event, stage, carried, until = row
+    if carried < _SOME:
+        forget(connection, now)
+        if _number(connection) >= MOST:
+            raise SignedEventsFull
+    values = {
+        "signer": signer, "event": event, "stage": stage, "carried": carried, "until": until,
+    }  # fmt: skip
+    if connection.execute(_INSERT_ONE, values).rowcount == 1:
+        return True
     return _carried(connection, signer, event, stage) == carried
 
 

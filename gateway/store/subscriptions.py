@@ -154,6 +154,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 **({"channel": policy.channel} if policy.channel else {}),
                 **({"hold_while_paused": True} if policy.hold_while_paused else {}),
                 **({"catching_up": policy.catching_up.value} if policy.catching_up.value else {}),
+                **({"order_key": policy.order_key} if policy.order_key else {}),
             }
         ),
         "manager": subscription.manager,
@@ -194,6 +195,7 @@ def _read(row: Any) -> Subscription:
                 policy.get("channel", ""),
                 policy.get("hold_while_paused", False),
                 CatchingUp(policy.get("catching_up", "")),
+                policy.get("order_key", ""),
             )
         ),
         manager=row["manager"],

@@ -50,6 +50,7 @@ from gateway.subscriptions.matching import Guard, MayPublish, MayReceive
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.versions import Wsa
+from mediation.order_keys import key_of
 from mediation.tenants import as_its_tenant_knows_it, tenant_of_topic, topic_in
 
 PART = 64
@@ -313,7 +314,11 @@ class ArchiveReading:
     async def _add(self, progress: ReplayProgress, found: Sequence[Notification]) -> None:
         """Let *found* wait for the subscription, and note the progress."""
         assert self.replay is not None
-        work = [(one, await self._next_position(one)) for one in found]
+        order = self._entry.subscription.policy.order_key
+        work = [
+            (one, await self._next_position(one), key_of(order, one) if order else None)
+            for one in found
+        ]
         adding = partial(rows.add, replay=self.replay, progress=progress, work=work)
         made = await self.asked(adding)
         if made is None:

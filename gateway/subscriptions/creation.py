@@ -379,6 +379,7 @@ def _policy(
         rights=rights,
         channel=channel,
         catching_up=catching_up,
+        order_key=request.order_key,
     )
 
 

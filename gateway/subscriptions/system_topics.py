@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from adapters import AdapterState
 from filters import Filter, FilterSet, Reason, Refused
 from gateway.delivery import Dispatchers, Entry
-from gateway.delivery.dispatchers import Resend
 from gateway.observing.samples import Sample
 from gateway.observing.system_events import AWAY, BACK, SystemEvents, asks_for_system_topics
 from gateway.security.principals import Principal
@@ -96,7 +95,7 @@ class SystemTopics:
         ]
         if entries:
             await self._dispatchers.wait_for_capacity()
-            self._dispatchers.accept_here(Resend(notification), entries)
+            self._dispatchers.accept_here(notification, entries)
 
     def metrics(self) -> Iterator[Sample]:
         """Events that were told, and lost."""

@@ -35,10 +35,11 @@ class Agreement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A destination: its failed attempts, its agreement and why that is so, and the names of
-    credentials that are shown there."""
+    """A destination: its failed attempts, its host, which is empty of a mailbox, its agreement and
+    why that is so, and the names of credentials that are shown there."""
 
     failures: DestinationFailures
+    host: str
     agreement: Agreement
     why: str
     credentials: tuple[str, ...]
@@ -69,7 +70,7 @@ class Destinations:
         name = _name_of(one.destination)
         agreement, why = self._agreement(name)
         credentials = tuple(self.options.credentials_at(name[1])) if name[1] else ()
-        return Destination(one, agreement, why, credentials)
+        return Destination(one, name[1], agreement, why, credentials)
 
     def _other_hosts(self, shown: set[str]) -> Iterator[str]:
         """Hosts with a decision, or that did not agree, which are not among those *shown*, nor on

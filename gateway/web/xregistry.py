@@ -14,6 +14,7 @@ from gateway.routes import Dependency
 from gateway.web.catalogue import KnownTopic, TopicCatalogue
 from gateway.web.catalogue.asyncapi import title_of
 from gateway.web.parameters import PAGE
+from gateway.web.refusals import REFUSALS
 from gateway.web.validation import JsonRoute, explain
 
 
@@ -42,7 +43,16 @@ class RegistryParts:
     topics: TopicCatalogue
 
 
-router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=RegistryRoute)
+_REFUSED: dict[str, Any] = {
+    "description": "It cannot be done; `title` says why, in the registry's own form of an error.",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
+router = APIRouter(
+    prefix="/xregistry",
+    tags=["topics"],
+    route_class=RegistryRoute,
+    responses={**REFUSALS, "4XX": _REFUSED},
+)
 PARTS = Dependency[RegistryParts]()
 Given = Annotated[RegistryParts, Depends(PARTS)]
 

@@ -93,6 +93,7 @@ def write_subscribe(
     reliable: str = "",
     assurance: DeliveryAssurance | None = None,
     since: str | None = None,
+    order_key: str | None = None,
     actions: tuple[str, ...] = (),
     source: SourceOptions | None = None,
     content: tuple[str, str] | None = None,
@@ -113,6 +114,7 @@ def write_subscribe(
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
         assurance: How often an event is wanted; None leaves it to the gateway.
         since: A time or a position of the archive, from which on what was published is wanted, too.
+        order_key: ``topic`` or ``property:NAME``: messages of one such key are wanted in order.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
             WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
             WS-Addressing 2004/08 is spoken, else that of 1.1.
@@ -137,6 +139,7 @@ def write_subscribe(
         reliable,
         assurance,
         since,
+        order_key,
         actions,
         source,
         content,

@@ -124,7 +124,7 @@ class EventVerifier:
             signer = self._signer(header, now)
         except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
             text = error.text if isinstance(error, Refused) else str(error)
-            raise SignatureInvalid(f"the signer is not trusted: {text[:200]}") from None
+            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
         content = _signed_content(header, payload)
         if attachments is not None and header.attachments != tuple(map(digest_of, attachments)):
             raise SignatureInvalid("the attachments are not those that were signed")

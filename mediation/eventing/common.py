@@ -36,6 +36,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
+from mediation.order_keys import read_order_key, write_order_key
 from mediation.reliable_messaging import (
     Rm,
     read_assurance,
@@ -120,6 +121,17 @@ def read_wanted_since(subscribe: etree._Element, delivery: etree._Element) -> Po
         MediationError: ``POLICY_UNSUPPORTED``.
     """
     return read_since((*elements(delivery), *elements(subscribe)))
+
+
+def read_wanted_order_key(
+    subscribe: etree._Element, delivery: etree._Element, mode: DeliveryMode
+) -> str:
+    """The key of which messages are to be sent in order; empty: all are.
+
+    Raises:
+        MediationError: ``POLICY_UNSUPPORTED``.
+    """
+    return read_order_key((*elements(delivery), *elements(subscribe)), mode)
 
 
 def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
@@ -278,6 +290,8 @@ class EventingClient:
             notify_to += write_assurance(wanted.assurance)
         if wanted.since is not None:
             notify_to += write_since(wanted.since)
+        if wanted.order_key is not None:
+            notify_to += write_order_key(wanted.order_key)
         notify_to += self._delivery_options(wanted)
         parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))

@@ -19,6 +19,7 @@ from mediation.eventing.common import (
     read_delivery,
     read_managing,
     read_wanted_delivery,
+    read_wanted_order_key,
     read_wanted_since,
     topic_header,
     write_subscription_end,
@@ -142,6 +143,7 @@ def _read_subscribe(
     mode, bookmark = read_delivery_mode(element, delivery, rules.modes)
     mode = read_wanted_delivery(element, delivery, mode)
     since = read_wanted_since(element, delivery)
+    order_key = read_wanted_order_key(element, delivery, mode)
     consumer = end_to = None
     wsa = Wsa.V2004_08
     if mode.mode is not Mode.PULL:
@@ -175,6 +177,7 @@ def _read_subscribe(
         delivery=mode,
         bookmark=bookmark,
         since=since,
+        order_key=order_key,
     )
 
 

@@ -25,6 +25,7 @@ from mediation.eventing.common import (
     read_delivery,
     read_managing,
     read_wanted_delivery,
+    read_wanted_order_key,
     read_wanted_since,
     topic_header,
     write_subscription_end,
@@ -140,6 +141,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
     consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
     raw = _read_format(child(element, NAMESPACE, "Format")) == names.WSE_2011_03_UNWRAP
     filter_ = at_topic(_read_filter(element, context), arrival)
+    mode = read_wanted_delivery(element, delivery)
     return Subscribe(
         consumer,
         filter_,
@@ -147,8 +149,9 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         end_to,
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
-        delivery=read_wanted_delivery(element, delivery),
+        delivery=mode,
         since=read_wanted_since(element, delivery),
+        order_key=read_wanted_order_key(element, delivery, mode),
     )
 
 

@@ -146,7 +146,8 @@ class Policy:
     ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
     a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to,
     ``channel`` the name of the channel at which it subscribed, empty at none with a name.
-    ``hold_while_paused``: what is published while it is paused waits for it."""
+    ``hold_while_paused``: what is published while it is paused waits for it. ``order_key`` says of
+    what messages are sent in order, as `mediation.order_keys` reads it; empty: all are."""
 
     raw: bool = False
     paused: bool = False
@@ -161,6 +162,7 @@ class Policy:
     channel: str = ""
     hold_while_paused: bool = False
     catching_up: CatchingUp = CatchingUp.DONE
+    order_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from mediation.model.specification import Answer, Code, Fault, Faults, Offer
 from mediation.model.versions import Wsa
 from mediation.notification.properties import producer_properties
 from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
+from mediation.order_keys import ORDER_KEY
 from mediation.reliable_messaging import ASSURANCE, Rm
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
@@ -121,6 +122,10 @@ def _read_subscribe(element: etree._Element) -> SubscribePulling:
     if delivery.at_most_once:
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "What is pulled is stored until then.", names=(ASSURANCE,)
+        )
+    if policy.order_key:
+        raise MediationError(
+            Reason.POLICY_UNSUPPORTED, "What is pulled is in order.", names=(ORDER_KEY,)
         )
     if delivery.reliable:
         assertion = f"{{{Rm.of(delivery.reliable).rules.policy}}}RMAssertion"

@@ -12,6 +12,7 @@ from mediation import names, profiles
 from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
+from mediation.order_keys import ORDER_KEY, read_order_key
 from mediation.reliable_messaging import ASSURANCE, RM_ASSERTIONS, read_assurance, read_wanted_rm
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
 from mediation.start_positions import SINCE, read_since
@@ -43,13 +44,14 @@ def read_time(element: etree._Element | None) -> Expiry:
 
 class WantedPolicy(NamedTuple):
     """Wishes of a ``SubscriptionPolicy``: ``UseRaw``, ONVIF's ``ChangedOnly``, and how it is
-    delivered: in sequences of a version of WS-ReliableMessaging, or at most once; and since when
-    what was published is wanted."""
+    delivered: in sequences of a version of WS-ReliableMessaging, or at most once; since when what
+    was published is wanted; and the key of which messages are sent in order."""
 
     raw: bool
     changed_only: bool
     delivery: DeliveryMode
     since: Position | None
+    order_key: str
 
 
 def read_policy(element: etree._Element | None) -> WantedPolicy:
@@ -61,7 +63,7 @@ def read_policy(element: etree._Element | None) -> WantedPolicy:
     asked = [] if element is None else elements(element)
     raw = {f"{{{namespace}}}UseRaw" for namespace in profiles.WSN_1_3_SPELLINGS}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
-    known = {*raw, changed_only, *RM_ASSERTIONS, ASSURANCE, SINCE}
+    known = {*raw, changed_only, *RM_ASSERTIONS, ASSURANCE, SINCE, ORDER_KEY}
     unknown = tuple(str(policy.tag) for policy in asked if policy.tag not in known)
     if unknown:
         raise MediationError(
@@ -70,4 +72,6 @@ def read_policy(element: etree._Element | None) -> WantedPolicy:
     tags = {policy.tag for policy in asked}
     rm = read_wanted_rm(asked)
     delivery = read_assurance(asked, PUSH if rm is None else DeliveryMode(reliable=rm.number))
-    return WantedPolicy(bool(tags & raw), changed_only in tags, delivery, read_since(asked))
+    order_key = read_order_key(asked, delivery)
+    since = read_since(asked)
+    return WantedPolicy(bool(tags & raw), changed_only in tags, delivery, since, order_key)

@@ -97,7 +97,7 @@ def _of_serial(serial: etree._Element, trust: Trust) -> bytes:
     try:
         number = int(texts.get(f"{_D}X509SerialNumber", "")[:100])
         issuer = x509.Name.from_rfc4514_string(texts.get(f"{_D}X509IssuerName", ""))
-    except ValueError:
+    except (ValueError, KeyError):
         raise invalid("X509IssuerSerial names no certificate") from None
     return _known(trust, lambda one: one.serial_number == number and one.issuer == issuer)
 

@@ -22,6 +22,11 @@ from mediation.model.errors import MediationError
 from mediation.ws_security.algorithms import signs
 from mediation.ws_security.errors import failed
 
+_UNREADABLE = (
+    ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+"""What `cryptography` raises for certificates that are none."""
 MOST_CHAINS = 4096
 """Chains that led to an authority, which are remembered; then all are forgotten."""
 
@@ -82,7 +87,7 @@ class Trust:
             chain = self._chain([x509.load_der_x509_certificate(one) for one in certificates], now)
             if not signs(chain[0].public_key()):
                 raise _refused("its key is of a kind or size that does not serve")
-        except (ValueError, UnsupportedAlgorithm):
+        except _UNREADABLE:
             raise _refused("it cannot be read") from None
         if len(self._chains) >= MOST_CHAINS:
             self._chains.clear()

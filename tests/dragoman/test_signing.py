@@ -99,7 +99,8 @@ async def test_what_is_fetched_is_signed(
     gateway: Running, mole: Signer, trusted: TrustedSigners
 ) -> None:
     async with WsnClient(gateway.url) as publisher:
-        for make in (WsnClient, WseClient, OnvifClient):
+        makers = (WsnClient, WseClient, OnvifClient, WsManagementClient, WsMessengerClient)
+        for make in makers:
             async with make(gateway.url, signers=trusted) as client:
                 subscription = await client.subscribe(topic="fetched")
                 await publisher.publish(GALE, topic="fetched", sign=mole)

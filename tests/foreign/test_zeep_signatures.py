@@ -1,20 +1,18 @@
 """zeep's ``wsse``, of python-xmlsec: the gateway takes what it signs, and it takes what we sign."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import re
+import runpy
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lxml import etree
-from zeep import Client
 from zeep.exceptions import Fault
-from zeep.wsse import utils
 
 from gateway.security.identities_editing import create_identities
-from mediation.names import WSU
 from mediation.ws_security import read_signing_key, sign_envelope
-from tests.rigs.envelopes import WSA10
+from tests.conftest import ROOT
 from tests.rigs.gateways import running
 from tests.rigs.signers import envelope, rsa_pair
 
@@ -22,37 +20,26 @@ xmlsec = pytest.importorskip("xmlsec", exc_type=ImportError)
 # It raises where libxml2 is another one than lxml's.
 signature = pytest.importorskip("zeep.wsse.signature")
 
-header_of: Any = utils.get_security_header
-client_of: Any = Client
-"""zeep is not typed."""
+
 RULES = '\n[[rights]]\nwho = ["cert:CN=mole", "anonymous"]\nmay = ["subscribe"]\n'
 
 
-def signing(certificate: Path, key: Path) -> Any:
-    """What signs as zeep does: the Body and a Timestamp. So the headers of WS-Addressing, which it
-    leaves unsigned, go; it verifies no answer, for none is signed."""
-
-    class Signing(signature.BinarySignature):  # type: ignore[misc, name-defined]
-        def apply(self, message: etree._Element, headers: Any) -> Any:
-            security = header_of(message)
-            for block in security.getparent():
-                if str(block.tag).startswith(f"{{{WSA10}}}"):
-                    security.getparent().remove(block)
-            stamp = etree.SubElement(security, f"{{{WSU}}}Timestamp")
-            now = datetime.now(UTC)
-            for name, at in (("Created", now), ("Expires", now + timedelta(minutes=1))):
-                etree.SubElement(stamp, f"{{{WSU}}}{name}").text = f"{at:%Y-%m-%dT%H:%M:%SZ}"
-            return super().apply(message, headers)
-
-        def verify(self, message: etree._Element) -> etree._Element:
-            return message
-
-    return Signing(
-        str(key),
-        str(certificate),
-        signature_method=xmlsec.Transform.RSA_SHA256,
-        digest_method=xmlsec.Transform.SHA256,
-    )
+def subscribe(url: str, certificate: Path, key: Path) -> str:
+    """Run the program of docs/security.md; the address that it is answered."""
+    text = (ROOT / "docs" / "security.md").read_text()
+    [program] = re.findall(r"```python\n(from datetime.*?)```", text, re.DOTALL)
+    for said, meant in (
+        ("http://localhost:8080", url),
+        ("http://localhost:9999", "http://127.0.0.1:9999"),
+        ("mole.key", str(key)),
+        ("mole.pem", str(certificate)),
+    ):
+        assert said in program
+        program = program.replace(said, meant)
+    file = key.with_suffix(".py")
+    file.write_text(program)
+    names = runpy.run_path(str(file))
+    return str(names["subscribed"].SubscriptionReference.Address._value_1)
 
 
 async def test_it_subscribes_by_a_signature(tmp_path: Path) -> None:
@@ -64,18 +51,10 @@ async def test_it_subscribes_by_a_signature(tmp_path: Path) -> None:
     async with running(
         tmp_path / "data", identities=file, ws_security=table, egress_allow=["127.0.0.1"]
     ) as run:
-
-        def subscribe(wsse: Any) -> Any:
-            client = client_of(f"{run.url}/soap?wsdl=wsn", wsse=wsse)
-            service = client.bind("WSNotification", "NotificationProducerSoap12")
-            return service.Subscribe(ConsumerReference={"Address": "http://127.0.0.1:9999/"})
-
-        subscribed = await asyncio.to_thread(subscribe, signing(certificate, key))
-        assert "/subscriptions/" in str(subscribed.SubscriptionReference.Address._value_1)
+        assert "/subscriptions/" in await asyncio.to_thread(subscribe, run.url, certificate, key)
         stranger = rsa_pair(tmp_path, "stranger")
-        for wsse, text in ((None, "must be signed"), (signing(*stranger), "nobody who is trusted")):
-            with pytest.raises(Fault, match=text):
-                await asyncio.to_thread(subscribe, wsse)
+        with pytest.raises(Fault, match="nobody who is trusted"):
+            await asyncio.to_thread(subscribe, run.url, *stranger)
 
 
 def test_it_verifies_what_we_sign(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ class GridClient(Speaker):
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
         since: str | None = None,
+        order_key: str | None = None,
         selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -119,7 +120,7 @@ class GridClient(Speaker):
             xpath, selector: None: filters are events.
             reliable: False: there are no sequences.
             assurance: None, or at least once: a call that subscribes has no place for another.
-            since: None: nor has it one for a position.
+            since, order_key: None: nor has it one for a position, or for a key.
         """
         if xpath is not None:
             raise UnsupportedOperation("filters of Grid SOAP Events are events: there is no XPath")
@@ -131,6 +132,8 @@ class GridClient(Speaker):
             raise UnsupportedOperation("Grid SOAP Events have no other assurance to ask for")
         if since is not None:
             raise UnsupportedOperation("Grid SOAP Events begin with what is published from now on")
+        if order_key is not None:
+            raise UnsupportedOperation("Grid SOAP Events are all sent in order")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)

@@ -277,5 +277,6 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
         keys,
         cbc=said.cbc,
         required=said.required,
+        encrypted=said.encrypted,
         algorithms=Algorithms(sha1=said.sha1),
     )

@@ -9,6 +9,10 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from filters import FilterError
+from filters.dialects import QUERY_STRING
+from filters.queries import Query as TopicQuery
+from filters.queries import compile_query
 from gateway.observing.traces import MessageTraces, Trace, latest_by_topic
 from gateway.routes import Dependency
 from gateway.web.catalogue import TopicCatalogue
@@ -56,15 +60,34 @@ async def list_topics(
         Literal["rows", "asyncapi"],
         Query(description="`asyncapi`: as a document of AsyncAPI 3.0.0."),
     ] = "rows",
+    q: Annotated[
+        str | None,
+        Query(
+            description="Words that must all occur in the name of a topic, in what it is about or "
+            'in whose it is; `"in quotes"` as they stand.',
+            min_length=1,
+            max_length=1024,
+        ),
+    ] = None,
 ) -> Any:
     """Topics in the order of their ids: those that are advertised, then those of topic sets and
-    those that were published on."""
-    page = await parts.topics.page(after, limit)
+    those that were published on. A page of a search may have few, and a `next` all the same."""
+    if q is None:
+        page = await parts.topics.page(after, limit)
+    else:
+        page = await parts.topics.search(_read_words(q), after, limit)
     if format == "asyncapi":
         return JSONResponse(asyncapi_document(page, parts.base), media_type=ASYNCAPI_TYPE)
     latest = await parts.latest()
     views = [topic_view(topic, latest.get(topic.topic or "")) for topic in page.topics]
     return TopicPage(topics=views, next=page.next)
+
+
+def _read_words(text: str) -> TopicQuery:
+    try:
+        return compile_query(QUERY_STRING, text)
+    except FilterError as error:
+        raise HTTPException(422, f"q: {error.text}") from error
 
 
 @router.get("/{id}")

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache, partial
 
 from filters import Topic
+from filters.queries import Described, Query
 from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, known_topics
@@ -23,6 +24,10 @@ from mediation.names import TDN
 
 PLAIN = "t-"
 """How the id of a topic begins that nobody advertises; those of advertisements sort before it."""
+
+
+READ, SEARCHED = 500, 5000
+"""Topics that a search reads at a time, and looks at in all."""
 
 
 class Origin(Enum):
@@ -70,6 +75,18 @@ class KnownTopic:
     paths: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> Described:
+        """What words are looked for in: its name, whose it is, and what it is about."""
+        owner = self.owner
+        named = (self.topic, self.mark, owner and owner.name, owner and owner.institution)
+        return Described(
+            self.created or self.changed,
+            paths=self.paths,
+            texts=(*self.texts, *(text for text in named if text)),
+            keywords=self.keywords,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +163,24 @@ class TopicCatalogue:
         topics = topics[:limit]
         return Page(topics, topics[-1].id if more else None)
 
+    async def search(self, query: Query, after: str, limit: int) -> Page:
+        """At most *limit* topics after an id of which *query* is true. It looks at `SEARCHED`
+        topics at most: there may be fewer than *limit*, and a ``next`` to go on at.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        found: list[KnownTopic] = []
+        for _ in range(SEARCHED // READ):
+            page = await self.page(after, READ)
+            found += await asyncio.to_thread(_matching, query, page.topics)
+            if len(found) > limit or (len(found) == limit and page.next is not None):
+                return Page(found[:limit], found[limit - 1].id)
+            if page.next is None:
+                return Page(found, None)
+            after = page.next
+        return Page(found, after)
+
     async def one(self, id: str) -> KnownTopic | None:
         """The topic of an id.
 
@@ -194,6 +229,10 @@ class TopicCatalogue:
         of_set = topic in self.seen.namespaces.topics
         origin = Origin.TOPIC_SET if of_set else Origin.SEEN
         return KnownTopic(id, origin, str(topic), self.started)
+
+
+def _matching(query: Query, topics: Sequence[KnownTopic]) -> list[KnownTopic]:
+    return [topic for topic in topics if query.matches(topic.described)]
 
 
 @lru_cache(maxsize=16_384)

@@ -11,7 +11,7 @@ from gateway.observing.masking import Mask
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.rights import Right
-from gateway.web.console import pages, selection_pages, table_pages
+from gateway.web.console import addition_pages, pages, selection_pages, table_pages
 from gateway.web.console.page_routes import CONSOLE, LOGIN, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
@@ -85,7 +85,12 @@ class ConsoleRoom(Room):
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
             brokers = BROKERS.of(self._brokers)
             yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
-        for router in (pages.router, selection_pages.router, table_pages.router):
+        for router in (
+            pages.router,
+            selection_pages.router,
+            addition_pages.router,
+            table_pages.router,
+        ):
             # They show what the administration answers to whoever asks for them.
             yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ, tenants=True)
 

@@ -58,6 +58,29 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True)
+class FormField(Narrowing):
+    """A field of what is added to a list: of the JSON of its request; ``ns`` has prefixes.
+
+    Attributes:
+        required: Nothing is added without it.
+    """
+
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a row is made of, by a POST to its list.
+
+    Attributes:
+        consequence: What will happen, said before it does.
+    """
+
+    consequence: str
+    fields: Sequence[FormField]
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """What can be done with rows.
 
@@ -117,6 +140,7 @@ class Table:
         shown: Whether one row has a page of its own.
         has_payloads: Whether that page can show a message, which it does when it is asked to.
         related: What it shows of other lists.
+        addition: What is asked for to add a row; None where that is not done here.
     """
 
     name: str
@@ -131,6 +155,7 @@ class Table:
     shown: bool = True
     has_payloads: bool = False
     related: Sequence[Related] = ()
+    addition: Addition | None = None
 
     def action(self, name: str) -> Action | None:
         return next((one for one in self.actions if one.name == name), None)
@@ -171,6 +196,14 @@ def _may_be_approved(row: Mapping[str, Any]) -> bool:
 def _may_be_forbidden(row: Mapping[str, Any]) -> bool:
     return bool(row["agreement"] != "forbidden")
 
+
+_FILTER = (
+    FormField("topic", "Topic", hint="storms//."),
+    FormField("xpath", "XPath", hint="//w:speed > 100"),
+    FormField("ns", "Prefixes", hint="w=urn:w"),
+    FormField("lease", "Lease: seconds, or a duration", hint="PT1H"),
+    FormField("publish_on", "Topic of events without one", hint="storms"),
+)
 
 SUBSCRIPTIONS = Table(
     "subscriptions",
@@ -358,6 +391,15 @@ SOURCES = Table(
     ),
     "The gateway subscribes nowhere. `dragoman sources add URL` has it subscribe at a producer.",
     actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
+    addition=Addition(
+        "The gateway subscribes at a producer, keeps that up, and publishes what it sends. Where "
+        "the producer asks for a password, use `dragoman sources add`.",
+        (
+            FormField("url", "URL of the producer", hint="http://camera.example/", required=True),
+            FormField("spec", "Dialect", hint="wsn-1.3"),
+            *_FILTER,
+        ),
+    ),
 )
 
 CHANNELS = Table(
@@ -375,6 +417,11 @@ CHANNELS = Table(
     "There is no channel. `dragoman channels add` makes one.",
     id="name",
     actions=(Action("delete", "Delete", "The channel goes, and the subscriptions at it end."),),
+    addition=Addition(
+        "What is published at /soap/channel/NAME, and passes its filter, goes to those who "
+        "subscribed there.",
+        (FormField("name", "Name", hint="lab", required=True), *_FILTER[1:3]),
+    ),
 )
 
 LINKS = Table(
@@ -394,6 +441,16 @@ LINKS = Table(
     ),
     "No channel is linked with another gateway's. `dragoman channels link` links one.",
     actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
+    addition=Addition(
+        "A channel subscribes at another gateway's, and keeps that up: what comes there comes "
+        "here, too.",
+        (
+            FormField("url", "URL of the other channel", hint="http://b.example/", required=True),
+            FormField("channel", "Our channel; empty: the one without a name", hint="lab"),
+            FormField("spec", "Dialect", hint="grid-events"),
+            *_FILTER,
+        ),
+    ),
 )
 
 RELAYS = Table(
@@ -409,6 +466,14 @@ RELAYS = Table(
     ),
     "There is no relay. `POST /api/v1/relays` makes one.",
     actions=(Action("delete", "Delete", "Who has its address is refused from now on."),),
+    addition=Addition(
+        "Whoever is told its address, which is shown once, reaches the service behind it.",
+        (
+            FormField(
+                "location", "URL of the service", hint="http://10.0.0.7/service", required=True
+            ),
+        ),
+    ),
     shown=False,
 )
 
@@ -506,7 +571,7 @@ DESTINATIONS = Table(
         Column("Last failure", "last_failure", Kind.TIME),
     ),
     "No delivery has failed since the start, and no host is on probation.",
-    id="destination",
+    id="host",
     actions=(
         Action(
             "approve",

@@ -47,6 +47,7 @@ from mediation.model.requests import (
 )
 from mediation.model.requests import Request as Asked
 from mediation.model.versions import DataForm, EventForm, Version, Wsa
+from mediation.order_keys import order_key_of
 from mediation.reliable_messaging import with_assurance
 from mediation.specifications import SPECIFICATIONS
 from mediation.start_positions import since_of
@@ -109,6 +110,11 @@ class Wanting(Proving, extra="forbid"):
         description="A time with its zone, or a position of the archive: what was published from "
         "there on comes first.",
     )
+    order_key: Annotated[str, Field(max_length=256)] | None = Field(
+        None,
+        description="`topic`, or `property:NAME`: events of one such key are sent in order, and "
+        "those of different keys side by side; null: all are sent in order.",
+    )
 
 
 class Create(BaseModel):
@@ -161,6 +167,7 @@ class ConfigView(BaseModel):
     namespaces: dict[str, str]
     expires: datetime | None = Field(None, description="Without it the subscription has no end.")
     assurance: str | None = Field(None, description="Without it at-least-once.")
+    order_key: str | None = Field(None, description="Without it all are sent in order.")
 
 
 class View(BaseModel):
@@ -227,13 +234,16 @@ async def make(
     said = wanted.protocolsettings
     secret = read_secret(said.secret.get_secret_value()) if said.secret is not None else ""
     consumer = EndpointReference(wanted.sink, Wsa.V2005_08)
+    delivery = with_assurance(_delivery(said), wanted.config.assurance, sequences=False)
+    order_key = wanted.config.order_key
     subscribe = Subscribe(
         consumer,
         filter=_filter(wanted),
         expires=expiry_of(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
-        delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
+        delivery=delivery,
+        order_key="" if order_key is None else order_key_of(order_key, delivery),
         since=None if wanted.config.since is None else since_of(wanted.config.since),
     )
     inbound = Inbound(
@@ -447,6 +457,7 @@ def _view(subscription: Subscription) -> View:
             namespaces=namespaces,
             expires=_utc(subscription.lease.expires),
             assurance=_told(policy.delivery.assurance),
+            order_key=policy.order_key or None,
         ),
     )
 

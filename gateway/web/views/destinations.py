@@ -16,6 +16,7 @@ class DestinationView(BaseModel, extra="forbid"):
         description="Scheme, host and port; a mailbox has the scheme alone, and a host to which no "
         "attempt failed has itself alone."
     )
+    host: str = Field(description="Its host, which decisions are about; empty of a mailbox.")
     failures: int = Field(description="Attempts that failed since this gateway started.")
     last_error: str | None
     last_failure: datetime | None
@@ -35,6 +36,7 @@ def destination_view(destination: Destination) -> DestinationView:
     failures = destination.failures
     return DestinationView(
         destination=failures.destination,
+        host=destination.host,
         failures=failures.failures,
         last_error=failures.last_error or None,
         last_failure=moment_of(failures.last_at) if failures.failures else None,

@@ -123,6 +123,9 @@ class SubscriptionView(BaseModel, extra="forbid"):
     raw: bool
     mode: ModeView
     paused: bool
+    order_key: str | None = Field(
+        description="The key of which messages are sent in order; null: all are."
+    )
     hold_while_paused: bool = Field(
         description="While it is paused: what is published waits for it, and does not pass it by."
     )
@@ -173,6 +176,7 @@ def subscription_view(report: SubscriptionReport) -> SubscriptionView:
         raw=subscription.policy.raw,
         mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,
+        order_key=subscription.policy.order_key or None,
         hold_while_paused=subscription.policy.hold_while_paused,
         profiles=list(profiles_of(subscription)),
         created=subscription.lease.created,

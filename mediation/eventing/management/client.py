@@ -7,9 +7,9 @@ openwsman has no ``wsen:PullResponse``: it answers with the message of one event
 gateways of ours a header block tells what else there is to say of each event.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from lxml import etree
@@ -26,12 +26,13 @@ from mediation.eventing.management.values import to_give_back
 from mediation.model.delivery_modes import SourceOptions
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_duration, parse_date_time
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import NO_PROPERTIES, EndpointReference
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Soap
 from mediation.notification.topics import received_topic
 from mediation.soap.envelopes import Envelope, elements, local_name, text_of, xml_text
 from mediation.soap.payloads import payload_of
+from mediation.soap.properties import PROPERTIES, take_numbered
 
 MOST_OCTETS = 512 * 1024
 """Of an answer, and of a delivery."""
@@ -102,6 +103,7 @@ class PulledEvent:
     origin: str | None = None
     via: str | None = None
     expires: datetime | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def pulled_in(envelope: Envelope, learnt: set[str] | None = None) -> Pulled:
     about = next((one for one in envelope.headers if one.tag == ABOUT), None)
     if about is not None:
         found = _with(found, elements(about))
+    found = _with_properties(found, envelope)
     return Pulled(tuple(found), context_in(response), response.find(_END) is not None, bookmark)
 
 
@@ -191,6 +194,19 @@ def _with(found: list[PulledEvent], told: list[etree._Element]) -> list[PulledEv
     if len(told) != len(found):
         return found
     return [_told(event, one) for event, one in zip(found, told, strict=True)]
+
+
+def _with_properties(found: list[PulledEvent], envelope: Envelope) -> list[PulledEvent]:
+    """*found* with the properties of each, such as its signature."""
+    blocks = tuple(payload_of(one) for one in envelope.headers if one.tag == PROPERTIES)
+    try:
+        _, each = take_numbered(blocks)
+    except MediationError:  # They are no reason to lose an event.
+        return found
+    return [
+        replace(event, properties=each[number]) if number in each else event
+        for number, event in enumerate(found, 1)
+    ]
 
 
 def _told(event: PulledEvent, told: etree._Element) -> PulledEvent:

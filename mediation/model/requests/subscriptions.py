@@ -34,6 +34,8 @@ class Subscribe:
     """Go on with the subscription that this is of, from there."""
     since: Position | None = None
     """What was published from there on is wanted, too, out of the archive."""
+    order_key: str = ""
+    """Messages of one key are sent in order (`mediation.order_keys`); empty: all are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class SubscribeOptions:
     reliable: str = ""
     assurance: DeliveryAssurance | None = None
     since: str | None = None
+    order_key: str | None = None
     actions: tuple[str, ...] = ()
     source: SourceOptions | None = None
     content: tuple[str, str] | None = None

@@ -20,6 +20,7 @@ from mediation.model.specification import (
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.drafts.draft import Draft
 from mediation.notification.notify import unwrapped_events, written_notify
+from mediation.order_keys import write_order_key
 from mediation.reliable_messaging import write_assurance
 from mediation.resources.wsrf import ResourceClient
 from mediation.soap.addressing import write_epr
@@ -53,6 +54,7 @@ class DraftClient:
             inner += write_expression(namespace, "wsnt:Selector", *content, wanted.namespaces)
         policy = write_assurance(wanted.assurance) if wanted.assurance is not None else ""
         policy += write_since(wanted.since) if wanted.since is not None else ""
+        policy += write_order_key(wanted.order_key) if wanted.order_key is not None else ""
         if policy:
             inner += f"<wsnt:SubscriptionPolicy>{policy}</wsnt:SubscriptionPolicy>"
         if wanted.expires:

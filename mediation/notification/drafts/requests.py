@@ -41,6 +41,7 @@ from mediation.notification.drafts.draft import Draft
 from mediation.notification.notify import read_notify
 from mediation.notification.subscribing import child_of, read_time
 from mediation.notification.topics import read_one_topic
+from mediation.order_keys import read_order_key
 from mediation.reliable_messaging import read_assurance
 from mediation.soap.addressing import parameter_named, read_epr, write_epr
 from mediation.soap.envelopes import elements, text_of, xml_attribute
@@ -118,14 +119,16 @@ class DraftRequests:
         time = self._child(element, "InitialTerminationTime")
         policy = self._child(element, "SubscriptionPolicy")
         asked = elements(policy) if policy is not None else ()
+        delivery = read_assurance(asked, PUSH, sequences=False)
         return Subscribe(
             reference_by_rules(read_epr(reference, forged="refuse"), context.wsa, rules),
             filter_,
             UNTIL_DESTROYED if time is None else read_time(time),
             raw=not self._uses_notify(element),
             dialect=filter_.topics[0].dialect if filter_.topics else None,
-            delivery=read_assurance(asked, PUSH, sequences=False),
+            delivery=delivery,
             since=read_since(asked),
+            order_key=read_order_key(asked, delivery),
         )
 
     def _read_filter(self, element: etree._Element, rules: EndpointRules) -> Filter:

@@ -20,6 +20,7 @@ from mediation.model.specification import (
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.notify import unwrapped_events, written_notify
 from mediation.notification.v1_3.actions import NAMESPACE, NOTIFY_ACTION, PORT_TYPES, action_of
+from mediation.order_keys import write_order_key
 from mediation.reliable_messaging import Rm, write_assurance, write_wanted_rm
 from mediation.resources.wsrf import WSRF_1_2, ResourceClient
 from mediation.soap.addressing import write_epr
@@ -63,6 +64,7 @@ class Client13:
         policies += write_wanted_rm(Rm.of(wanted.reliable)) if wanted.reliable else ""
         policies += write_assurance(wanted.assurance) if wanted.assurance is not None else ""
         policies += write_since(wanted.since) if wanted.since is not None else ""
+        policies += write_order_key(wanted.order_key) if wanted.order_key is not None else ""
         if policies:
             inner += f"<wsnt:SubscriptionPolicy>{policies}</wsnt:SubscriptionPolicy>"
         return _request(Operation.SUBSCRIBE, inner)

@@ -138,6 +138,7 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         dialect=filter_.topics[0].dialect if filter_.topics else None,
         delivery=policy.delivery,
         since=policy.since,
+        order_key=policy.order_key,
     )
 
 

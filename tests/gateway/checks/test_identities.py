@@ -62,6 +62,11 @@ CHANGES: dict[str, tuple[Callable[[Path], object], Verdict, str]] = {
         Verdict.WARN,
         "1 keys have expired",
     ),
+    "a tenant that may flood": (
+        lambda path: path.write_text(f"{path.read_text()}\n[[tenants]]\nname = 'acme'\n"),
+        Verdict.WARN,
+        "without a quota of messages: acme",
+    ),
     "nobody operates": (
         lambda path: path.write_text('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]'),
         Verdict.WARN,

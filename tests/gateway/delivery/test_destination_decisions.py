@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker
@@ -12,6 +12,7 @@ from tests.rigs.programs import command
 from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
+FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 
 
 async def listed(run: Running) -> Any:
@@ -85,3 +86,24 @@ async def test_a_host_that_is_approved_is_on_probation_no_longer(tmp_path: Path)
             events = [log for log in run.logs if log["event"] == "destination.decided"]
             assert [log["decision"] for log in events] == ["none"]
             assert (await run.api("POST", "/destinations/10.0.0.0%2F8/forbid")).status == 400
+
+
+async def test_the_console_asks_and_forbids(tmp_path: Path) -> None:
+    async with running(tmp_path, retry_delays=(60,)) as run, Consumers() as consumer:
+        url = consumer.add(status(500)).url
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        await run.publish("<a/>")
+
+        async def is_listed() -> bool:
+            return bool(await listed(run))
+
+        await until(is_listed)
+        page = (await run.request("GET", "/console/destinations")).body
+        assert b"answered 500" in page and b"Forbid" in page
+        form = {"action": "forbid", "id": urlsplit(url).hostname}
+        asked = await run.request("POST", "/console/destinations", urlencode(form).encode(), **FORM)
+        assert b"Forbid this destination?" in asked.body
+        assert {one for one, _ in await listed(run)} == {"unknown"}
+        body = urlencode({**form, "confirmed": "yes"}).encode()
+        assert (await run.request("POST", "/console/destinations", body, **FORM)).status == 200
+        assert {one for one, _ in await listed(run)} == {"forbidden"}

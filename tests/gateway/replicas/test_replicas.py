@@ -6,6 +6,7 @@ import functools
 import json
 import signal
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_clust
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process, publishing
 from tests.rigs.rabbitmq_adapters import environment_of
 from tests.rigs.stores import check_store, execute
+from tests.rigs.system_events import listen_to_system_events, system_event
 from tests.rigs.waiting import until
 
 needs_rabbitmq()
@@ -138,6 +140,45 @@ async def test_subscribe_at_one_publish_at_the_other(
             one.close()
         await all_quiet([a, b])
     assert execute(environment["DRAGOMAN_STORE"], "SELECT count(*) FROM held") == [(0,)]
+
+
+@pytest.mark.nightly  # 150 s: files of the other gateway's archive are waited for.
+async def test_a_subscription_that_begins_with_the_archive(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Which both write, while both publish: it misses nothing, and gets each once."""
+    shared = environment | {"DRAGOMAN_ARCHIVE": str(tmp_path / "archive")}
+    async with consumers() as sinks, replicas(tmp_path, shared) as (a, b):
+        publishers = [
+            Publisher(one, name, path=f"/soap/topic/of-{name}")
+            for one, names in ((a, "cd"), (b, "ef"))
+            for name in names
+        ]
+        going = [asyncio.create_task(one.run(20.0)) for one in publishers]
+        await more_acknowledged(publishers, 100)
+        consumer = sinks.add()
+        since = '<p:Since xmlns:p="urn:dragoman:policy:1">2026-01-01T00:00:00Z</p:Since>'
+        body = Speaker().wse_subscribe(consumer.url)
+        answer = await b.ask(body.replace("</e:Delivery>", f"{since}</e:Delivery>"))
+        assert answer.status == 200, answer.body
+        [one] = json.loads((await b.request("GET", "/api/v1/subscriptions")).body)["subscriptions"]
+
+        async def has_caught_up() -> bool:
+            path = f"/api/v1/subscriptions/{one['id']}/replay"
+            return bool(json.loads((await b.request("GET", path)).body)["state"] == "done")
+
+        await until(has_caught_up, 2 * SECONDS)
+        await more_acknowledged(publishers, 100)
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+        for publisher in publishers:
+            publisher.close()
+        published = [number for publisher in publishers for number in publisher.acknowledged]
+        await consumer.have_all(published)
+        await all_quiet([a, b])
+        assert set(published) <= set(consumer.numbers)
+        assert [number for number, times in Counter(consumer.numbers).items() if times > 1] == []
 
 
 async def test_one_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
@@ -336,3 +377,47 @@ async def test_what_cannot_be_shared(environment: dict[str, str], tmp_path: Path
         await a.start()
     async with gateway_process(tmp_path / "b", alone):
         pass
+
+
+async def test_each_of_its_own_events_is_told_once(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Whichever gateway it happens at, and whichever the listener subscribed at."""
+    environment |= {"DRAGOMAN_RETRY_DELAYS": "none", "DRAGOMAN_GRACE": "0"}
+    async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):
+        listeners = [sinks.add(), sinks.add()]
+        await listen_to_system_events(a, listeners[0].url, b)
+        await listen_to_system_events(b, listeners[1].url, a)
+        refusing = sinks.add(status(400))
+        manager, other = [await one.subscribe(refusing.url) for one in (a, b)]
+        assert (await b.ask(f'<e:Renew xmlns:e="{WSE}"/>', manager)).status == 200
+        publishers = [Publisher(a, "p"), Publisher(b, "q")]
+        for publisher in publishers:
+            assert await publisher.publish() == 202
+            publisher.close()
+        await until(lambda: len(refusing.received) == 4, SECONDS)
+        for one, path in ((b, manager), (a, other)):
+            assert (await one.ask(f'<e:Unsubscribe xmlns:e="{WSE}"/>', path)).status == 200
+        expiring = sinks.add()
+        await a.subscribe(expiring.url, expires="PT1S")
+        expected = Counter(
+            {
+                "subscription/created": 3,
+                "subscription/renewed": 1,
+                "deadletter": 4,
+                "subscription/ended": 3,
+            }
+        )
+        for listener in listeners:
+            await listener.until(lambda one=listener: told(one) >= expected, SECONDS)  # type: ignore[misc]
+        await all_quiet([a, b])
+        for listener in listeners:
+            counts = told(listener)
+            failing = counts.pop("subscription/failing")
+            assert counts == expected
+            assert 2 <= failing <= 4, "each gateway that delivers to a subscription tells it"
+
+
+def told(listener: Consumer) -> Counter[str]:
+    """How many events of each kind came."""
+    return Counter(system_event(one.body)[0] for one in listener.received)

@@ -154,8 +154,10 @@ async def test_the_key_is_read_again(tmp_path: Path, pair: Pair) -> None:
     """Without the setting, CBC is not taken. A key takes the place of another."""
     other, chosen = rsa_pair(tmp_path, "other"), tmp_path / "chosen.key"
     shutil.copy(pair[1], chosen)
-    table = {"key": chosen}
+    table = {"key": chosen, "encrypted": ["publish"]}
     async with running(tmp_path / "data", identities=make_file(tmp_path), ws_security=table) as run:
+        answer = await send(run, envelope(EVENT))
+        assert b"InvalidSecurity" in answer.body and b"must be encrypted" in answer.body
         assert (await send(run, encrypted(pair, envelope(EVENT)))).status == 202
         answer = await send(run, with_cbc(pair, envelope(EVENT), EVENT.encode()))
         assert b"UnsupportedAlgorithm" in answer.body

@@ -11,9 +11,11 @@ import pytest_asyncio
 from filters import Refused
 from gateway.security.identities_editing import add_user, create_identities
 from gateway.settings.settings import Settings
+from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.signers import Signers
+from tests.rigs.soap_tcp import RawPeer
 from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
@@ -186,6 +188,7 @@ async def test_settings_that_contradict_each_other(tmp_path: Path, signers: Sign
     signing = {"signers": signers.authority.certificate}
     for table, text in (
         ({"required": ["subscribe"]}, "needs signers"),
+        ({"encrypted": ["publish"]}, "needs key"),
         ({**signing, "required": ["sing"]}, "neither a right"),
         (signing, "needs identities"),
     ):
@@ -195,3 +198,28 @@ async def test_settings_that_contradict_each_other(tmp_path: Path, signers: Sign
     with pytest.raises(Refused, match=r"ws_security.signers: .*none\.pem cannot be read"):
         async with running(tmp_path / "data", identities=make_file(tmp_path), ws_security=missing):
             pass
+
+
+async def test_over_soap_tcp(tmp_path: Path, signers: Signers) -> None:
+    """It has no path: the address in the message says which endpoint it is for."""
+    file = make_file(tmp_path)
+    file.write_text(file.read_text().replace('may = ["publish"]', 'may = ["everything"]'))
+    table = {"signers": signers.authority.certificate, "required": ["/soap"]}
+    async with running(
+        tmp_path / "data",
+        identities=file,
+        ws_security=table,
+        soap_tcp_port=0,
+        egress_allow=["127.0.0.1"],
+    ) as run:
+        peer = await RawPeer.connect(run.soap_tcp_port)
+        body = SPEAKER.wse_subscribe("http://127.0.0.1:9999/")
+        for envelope in ({}, {"to": f"{run.url}/soap"}, {"to": "urn:somewhere"}):
+            for octets, said in (
+                (made(body, **envelope), b"must be signed"),
+                (signers.signed("mole", made(body, **envelope)), b"SubscribeResponse"),
+            ):
+                await peer.send(Encoder().encode(DimeMessage(SPEAKER.soap, octets)))
+                answer = (await peer.receive()).envelope
+                assert said in answer, answer
+        await peer.close()

@@ -27,6 +27,7 @@ NEW_COLUMNS = {
     "spool": {"refused_at", "retried"},
     "mailbox_messages": {"expires"},
     "replicas": {"schema"},
+    "held": {"order_key"},
 }
 """What the steps from schema 0023 on add."""
 STORAGE = {

@@ -27,8 +27,9 @@ from mediation.names import DRAGOMAN_SYSTEM
 from tests.conftest import ROOT
 from tests.rigs.cloudevents import event, publish
 from tests.rigs.consumers import Consumer, Consumers, accept, status
-from tests.rigs.envelopes import FULL, WSE, Speaker, fresh_id, topic_expression
+from tests.rigs.envelopes import FULL, WSE, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
+from tests.rigs.system_events import EVERY, system_event
 from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
@@ -43,7 +44,6 @@ may = ["subscribe"]
 """
 PAGE = (ROOT / "docs" / "system-events.md").read_text()
 SCHEMA = etree.XMLSchema(etree.fromstring(PAGE.partition("```xml\n")[2].partition("```")[0]))
-EVERY = topic_expression("sys:*//.", FULL, f'xmlns:sys="{DRAGOMAN_SYSTEM}"')
 
 
 async def listen(run: Running, consumer: Consumer) -> None:
@@ -53,10 +53,7 @@ async def listen(run: Running, consumer: Consumer) -> None:
 
 async def next_event(consumer: Consumer) -> tuple[str, dict[str, str]]:
     """The kind and the fields of the next event."""
-    body = etree.fromstring((await consumer.next()).body)
-    [found] = body.iter(f"{{{DRAGOMAN_SYSTEM}}}Event")
-    fields = {etree.QName(one).localname: one.text or "" for one in found}
-    return str(found.get("kind")), fields
+    return system_event((await consumer.next()).body)
 
 
 async def test_the_life_of_a_subscription_is_told(tmp_path: Path) -> None:

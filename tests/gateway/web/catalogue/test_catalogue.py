@@ -11,12 +11,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from filters import parse_clark
+from filters.dialects import QUERY_STRING
+from filters.queries import compile_query
 from gateway.discovery.node import Node
 from gateway.discovery.protected_topics import ProtectedTopics
 from gateway.discovery.topic_descriptions import describe, row_of
@@ -221,12 +224,39 @@ async def test_a_gateway_tells(tmp_path: Path) -> None:
         assert await get(run, f"/api/v1/topics/{row.topic_id}") == shown
         (plain,) = (await get(run, f"/api/v1/topics?after={page['next']}"))["topics"]
         assert (plain["topic"], plain["origin"], plain["owner"]) == ("storms", "seen", None)
+        about = f'{shown["keywords"][0].upper()} "{shown["texts"][0]}"'
+        for words, ids in (
+            ("storms", [plain["id"]]),
+            (about, [shown["id"]]),
+            (f"{about} storms", []),
+        ):
+            asked = f"/api/v1/topics?q={quote(words)}"
+            assert [one["id"] for one in (await get(run, asked))["topics"]] == ids
+        assert "no word" in str(await get(run, "/api/v1/topics?q=!", 422))
         await get(run, "/api/v1/topics/none", 404)
         await get(run, "/api/v1/topics?limit=501", 422)
         await get(run, "/api/v1/topics?format=raml", 422)
         answer = await run.admin("GET", "/api/v1/topics?format=asyncapi")
         assert answer.type == "application/vnd.aai.asyncapi+json;version=3.0.0"
         assert set(json.loads(answer.body)["channels"]) == {shown["id"], plain["id"]}
+
+
+async def test_a_search_goes_on_where_it_ended(tmp_path: Path) -> None:
+    async with catalogue(tmp_path) as known:
+        see(known.seen, *(f"a/b{number}" for number in range(1200)), *(f"c/d{n}" for n in range(7)))
+        query, found, after = compile_query(QUERY_STRING, "c"), list[str](), ""
+        pages = 0
+        while True:
+            page = await known.search(query, after, 3)
+            found += [str(topic.topic) for topic in page.topics]
+            pages += 1
+            if page.next is None:
+                break
+            after = page.next
+        assert sorted(found) == [f"c/d{n}" for n in range(7)]
+        assert pages == 3
+        nothing = await known.search(compile_query(QUERY_STRING, "e"), "", 3)
+        assert nothing == Page([], None)
 
 
 async def test_xregistry(tmp_path: Path) -> None:

@@ -28,7 +28,16 @@ CORNERS, OTHERS = (("light", DESK), ("dark", PHONE)), (("light", PHONE), ("dark"
 
 async def paths_of(run: Running) -> AsyncIterator[str]:
     """The addresses of all pages: the overview, each list, a row of each, a message, a refusal."""
-    for name in ("", "/topology", "/tap", "/viewer", "/try", "/try/subscription", "/brokers"):
+    for name in (
+        "",
+        "/topology",
+        "/tap",
+        "/viewer",
+        "/try",
+        "/try/subscription",
+        "/brokers",
+        "/add/links",
+    ):
         yield name
     for table in TABLES.values():
         yield f"/{table.name}"

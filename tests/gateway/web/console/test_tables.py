@@ -92,3 +92,13 @@ def test_a_row_has_its_page_and_each_action_its_request(table: Table) -> None:
 )
 def test_the_value_at_a_field(field: str, value: object) -> None:
     assert value_of({"a": 1, "b": {"c": 2}}, field) == value
+
+
+@pytest.mark.parametrize("table", [one for one in TABLES.values() if one.addition])
+def test_what_is_added_has_the_fields_of_its_request(table: Table) -> None:
+    request = description()["paths"][f"/api/v1/{table.name}"]["post"]["requestBody"]
+    schema = _followed(request["content"]["application/json"]["schema"])
+    assert table.addition is not None
+    names = {"namespaces" if one.name == "ns" else one.name for one in table.addition.fields}
+    assert names <= set(schema["properties"])
+    assert {one.name for one in table.addition.fields if one.required} == set(schema["required"])
