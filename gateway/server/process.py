@@ -23,6 +23,7 @@ from filters import Reason, Refused
 from gateway.http import ConnectionGate, hardened
 from gateway.security.file_watch import FileWatch
 from gateway.security.tls import TlsError, reload, server_context
+from gateway.server import service_manager
 from gateway.server.application import Application
 from gateway.server.composition import build
 from gateway.server.data_folder import UMASK
@@ -188,6 +189,10 @@ def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
         _log.info("tls.renewed")
 
 
+def _renew_nothing() -> None:
+    _log.info("tls.none-to-renew")
+
+
 async def serve(
     settings: Settings,
     listener: socket.socket,
@@ -234,10 +239,12 @@ async def serve(
     if tls is not None:
         watching = asyncio.create_task(_watch_certificates(files, tls, settings))
     started(gateway, port)
+    service_manager.notify(service_manager.READY)
     await _first_of(serving, asked.stopping, gateway.failed)
     if watching is not None:
         watching.cancel()
     by = asked.by if asked.stopping.is_set() else "an error"
+    service_manager.notify(service_manager.STOPPING)
     _log.info("dragoman.stopping", by=by)
     gateway.drain()
     code = await _stop(gateway, servers, serving, asked.forced)
@@ -269,6 +276,8 @@ def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Set
         loop.add_signal_handler(number, asked.on_signal, number)
     if tls is not None:
         loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
+    elif not sys.stdin.isatty():  # A service is asked to reload; at a terminal it is gone.
+        loop.add_signal_handler(signal.SIGHUP, _renew_nothing)
     faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
 
 

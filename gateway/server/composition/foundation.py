@@ -131,6 +131,7 @@ class Foundation:
             refresh=self.sharing.refresh,
             share_of=self._share_of,
             once=self._once(),
+            passes=signed.checks.is_signed if (signed := self._signed_native) else None,
             producer=self.producer.documents.of,
         )
         self.messaging = MessagingRoom(self.filtering, self._filters, self.table.owner)
@@ -147,14 +148,18 @@ class Foundation:
             shared=self.sharing.shared,
         )
 
+    @property
+    def _signed_native(self) -> SignedTopicsRoom | None:
+        """What checks the signatures of native messages. To a messaging system that is within
+        nobody writes but gateways, which have checked them."""
+        return None if self.settings.scheme in WITHIN else self.signed_topics
+
     def _once(self) -> Callable[[Delivery], Awaitable[Delivery | None]] | None:
         """What decides of each message whether it is delivered; None: all are."""
         rights = self.rights.once if self.rights else None
-        # Nobody but gateways, which have checked it, writes to a messaging system that is within.
-        within = self.settings.scheme in WITHIN
-        if self.signed_topics is None or within:
+        if self._signed_native is None:
             return rights
-        signed = self.signed_topics.checks.once
+        signed = self._signed_native.checks.once
         if rights is None:
             return signed
 

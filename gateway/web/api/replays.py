@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 
-from filters import FilterError
+from filters import FilterError, quoted
 from filters.archive_positions import Position, parse_position
 from gateway.model.moments import moment_of
 from gateway.model.replays import Replay, ReplaySelection, ReplayState
@@ -104,9 +104,9 @@ def _view(replay: Replay) -> ReplayView:
 def _position(name: str, text: str) -> Position:
     try:
         return parse_position(text)
-    except (ValueError, OverflowError) as error:
-        detail = f"{name}: must be a time with its zone, 2026-11-21T12:00:00Z ({error})"
-        raise HTTPException(422, detail[:300]) from None
+    except (ValueError, OverflowError):
+        detail = f"{name}: must be a time with its zone, 2026-11-21T12:00:00Z, not {quoted(text)}"
+        raise HTTPException(422, detail) from None
 
 
 def _range(asked: Replaying) -> tuple[Position, datetime]:

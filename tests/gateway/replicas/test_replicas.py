@@ -142,6 +142,45 @@ async def test_subscribe_at_one_publish_at_the_other(
     assert execute(environment["DRAGOMAN_STORE"], "SELECT count(*) FROM held") == [(0,)]
 
 
+@pytest.mark.nightly  # 150 s: files of the other gateway's archive are waited for.
+async def test_a_subscription_that_begins_with_the_archive(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Which both write, while both publish: it misses nothing, and gets each once."""
+    shared = environment | {"DRAGOMAN_ARCHIVE": str(tmp_path / "archive")}
+    async with consumers() as sinks, replicas(tmp_path, shared) as (a, b):
+        publishers = [
+            Publisher(one, name, path=f"/soap/topic/of-{name}")
+            for one, names in ((a, "cd"), (b, "ef"))
+            for name in names
+        ]
+        going = [asyncio.create_task(one.run(20.0)) for one in publishers]
+        await more_acknowledged(publishers, 100)
+        consumer = sinks.add()
+        since = '<p:Since xmlns:p="urn:dragoman:policy:1">2026-01-01T00:00:00Z</p:Since>'
+        body = Speaker().wse_subscribe(consumer.url)
+        answer = await b.ask(body.replace("</e:Delivery>", f"{since}</e:Delivery>"))
+        assert answer.status == 200, answer.body
+        [one] = json.loads((await b.request("GET", "/api/v1/subscriptions")).body)["subscriptions"]
+
+        async def has_caught_up() -> bool:
+            path = f"/api/v1/subscriptions/{one['id']}/replay"
+            return bool(json.loads((await b.request("GET", path)).body)["state"] == "done")
+
+        await until(has_caught_up, 2 * SECONDS)
+        await more_acknowledged(publishers, 100)
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+        for publisher in publishers:
+            publisher.close()
+        published = [number for publisher in publishers for number in publisher.acknowledged]
+        await consumer.have_all(published)
+        await all_quiet([a, b])
+        assert set(published) <= set(consumer.numbers)
+        assert [number for number, times in Counter(consumer.numbers).items() if times > 1] == []
+
+
 async def test_one_is_killed(environment: dict[str, str], tmp_path: Path) -> None:
     """In traffic: nothing is lost, everything in its order, and the other has its work soon."""
     async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):
@@ -340,6 +379,7 @@ async def test_what_cannot_be_shared(environment: dict[str, str], tmp_path: Path
         pass
 
 
+@pytest.mark.nightly  # Three seconds of processor time.
 async def test_each_of_its_own_events_is_told_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
