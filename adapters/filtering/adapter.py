@@ -84,6 +84,8 @@ class XPathFilterAdapter:
             (`adapters.filtering.slow_filters`).
         once: Awaited before a message is matched, where it is there: returns its delivery, or one
             in place of it; None where nobody is to get the message, which is settled then.
+        passes: Awaited, in place of *once*, for what is yielded for a filter in a dialect of the
+            system's own: returns False where nobody is to get it.
         producer: Awaited before a message is matched, where some filter has conditions over the
             producer's properties: returns these documents as they are now. Without it no such
             condition holds.
@@ -97,11 +99,13 @@ class XPathFilterAdapter:
         refresh: Callable[[Delivery], Awaitable[None]] | None = None,
         share_of: Callable[[str], Share] = lambda _: None,
         once: Callable[[Delivery], Awaitable[Delivery | None]] | None = None,
+        passes: Callable[[Delivery], Awaitable[bool]] | None = None,
         producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]] | None = None,
     ) -> None:
         self._adapter = adapter
         self._unreadable = adapter.capabilities.unreadable
         self._once = once
+        self._passes = passes
         self._producer = producer
         self._settled = settled
         self._refresh = refresh
@@ -285,6 +289,13 @@ class XPathFilterAdapter:
                         delivery.settle()
                         continue
                     delivery = passed
+                elif (
+                    selected is not None
+                    and self._passes is not None
+                    and not await self._passes(delivery)
+                ):
+                    delivery.settle()
+                    continue
                 if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
                 if notification is not delivery.notification:

@@ -7,6 +7,7 @@ from filters.compiling.compiled import (
     content_dialects,
     topic_dialects,
 )
+from filters.compiling.ebrim import document_query_id
 from filters.compiling.topic_expressions import (
     KNOWN_PREFIXES,
     asks_for_minimal,
@@ -21,6 +22,7 @@ __all__ = [
     "asks_for_minimal",
     "compile",
     "content_dialects",
+    "document_query_id",
     "parse_expression",
     "parse_topics",
     "topic_dialects",

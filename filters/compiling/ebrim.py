@@ -11,7 +11,7 @@ must hold, and all of the same object. As an expression of XPath a query is inde
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
@@ -185,6 +185,16 @@ STORED_QUERIES: Mapping[str, StoredQuery] = {
 """The queries of subscriptions, by the id of the AdhocQuery without ``urn:uuid:`` (IHE ITI TF-2,
 3.52.5.2.1 and 3.52.5.2.2; 3.52.5.2.3 to 3.52.5.2.5 are of the supplement "DSUB Extensions"). They
 are those of IPF, ``QueryType``, and so are the schemes above, ``Vocabulary``."""
+
+
+def document_query_id(parameters: Collection[str]) -> str | None:
+    """The id of the first query of subscriptions that takes all of *parameters*, and needs no
+    other; None where none does."""
+    wanted = frozenset(parameters)
+    for id_, query in STORED_QUERIES.items():
+        if wanted <= query.parameters.keys() and not wanted.isdisjoint(query.required):
+            return f"urn:uuid:{id_}"
+    return None
 
 
 def translate_query(expression: Expression) -> Expression:

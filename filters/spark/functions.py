@@ -10,7 +10,7 @@ a session of this process and over Spark Connect::
     df.where(X.xpath_matches("payload", "/w:storm", {"w": "http://example.org/weather"}))
 
 A payload is a string, or the bytes of a document in any charset that `filters.charsets` has. One
-that is null, is not XML, or exceeds the limits of a message at a gateway (8 MiB, no document type,
+that is null, is not XML, or exceeds the limits of a message at a gateway (2 MiB, no document type,
 no processing instruction) gives null, never an error: count them by ``is_xml``. Expressions are
 XPath 1.0 as subscriptions have it, the payload's root element their context node.
 

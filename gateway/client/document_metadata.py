@@ -3,7 +3,7 @@
 from filters.dialects import EBRIM_QUERY
 from gateway.client.errors import UnsupportedOperation
 from gateway.client.messaging import Client, Selector
-from mediation.client.document_queries import document_query
+from mediation.client import document_query
 from mediation.model.errors import MediationError
 
 

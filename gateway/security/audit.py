@@ -38,9 +38,9 @@ EVERY = 0.2
 AGAIN = 60.0
 """Seconds for which the same refusal of the same sender is counted instead of recorded: who tries a
 thousand times fills no disk."""
-EACH_A_SECOND, EACH_AT_ONCE = 0.1, 50.0
-"""Different refusals of one address that are recorded: a second, and at once."""
-ALL_A_SECOND, ALL_AT_ONCE = 1.0, 1000.0
+EACH_A_SECOND, EACH_AT_ONCE = 0.2, 500.0
+"""Different refusals of one principal that are recorded: a second, and at once."""
+ALL_A_SECOND, ALL_AT_ONCE = 1.0, 3000.0
 """Those of all together: about 30 MB a day. More are counted, and a record a minute has the sum."""
 SUMMED = 10
 """Addresses that such a record names, those with the most refusals."""
@@ -148,8 +148,8 @@ class AuditLog:
         if now - at < AGAIN:
             self._refused[refusal] = (at, times + 1)
             return False
-        address = refusal[1]
-        if not (self._each.allows(address, now) and self._all.allows("", now)):
+        who, address = refusal[:2]
+        if not (self._each.allows(who, now) and self._all.allows("", now)):
             if address in self._sum or len(self._sum) < MOST_SUMMED:
                 self._sum[address] += 1
             else:

@@ -23,7 +23,7 @@ from adapters import Delivery, ObservedDelivery
 from filters import Reason, Refused, Topic
 from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counters
-from gateway.parsing import Parsing
+from gateway.parsing import Busy, Parsing
 from gateway.signed_topics.requirements import Requirement, SignedTopics
 from gateway.store import Store, StoreUnavailable, dead_lettering, signed_events
 from gateway.store.signed_events import ACCEPTED, DELIVERED, Row, SignedEventsFull
@@ -127,20 +127,52 @@ class SignatureChecks:
         if requirement is None or topic is None:
             return delivery
         try:
-            found = await self._signature(notification, topic, requirement)
+            found = await self._signature_of_native(notification, topic, requirement)
             if await self._was_delivered(found):
                 if delivery.redelivered:  # It was settled, and the messaging system does not know.
                     return None
                 raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
-            if not await self._is_known(found, ACCEPTED):
-                self._check_time(found, topic, requirement)
         except NotSigned as refused:
-            self._outcomes[refused.outcome] += 1
             await self._set_aside(delivery, refused)
             return None
         self._outcomes[Outcome.SIGNED] += 1
         row = _row(found, notification, DELIVERED, requirement)
         return ObservedDelivery(delivery, lambda _: self._note(row))
+
+    async def is_signed(self, delivery: Delivery) -> bool:
+        """Check what the messaging system yields besides, for a filter that it decides itself, as
+        `once` does; but what came before is no reason to set it aside: it may be the same message.
+        Returns False where it is set aside."""
+        notification = delivery.notification
+        topic = notification.topic and topic_without_tenant(notification.topic)
+        requirement = self._topics.of(topic, tenant_of_topic(notification.topic))
+        if requirement is None or topic is None:
+            return True
+        try:
+            await self._signature_of_native(notification, topic, requirement)
+        except NotSigned as refused:
+            await self._set_aside(delivery, refused)
+            return False
+        return True
+
+    async def _signature_of_native(
+        self, notification: Notification, topic: Topic, requirement: Requirement
+    ) -> EventSignature:
+        """The signature of what the messaging system yields; of what no gateway of the store has
+        accepted its time counts.
+
+        Raises:
+            NotSigned: It does not count.
+        """
+        while True:
+            try:
+                found = await self._signature(notification, topic, requirement)
+                break
+            except Busy:
+                await asyncio.sleep(RETRY)
+        if not await self._is_known(found, ACCEPTED):
+            self._check_time(found, topic, requirement)
+        return found
 
     async def _signature(
         self, notification: Notification, topic: Topic, requirement: Requirement
@@ -198,6 +230,7 @@ class SignatureChecks:
                 await asyncio.sleep(RETRY)
 
     async def _set_aside(self, delivery: Delivery, refused: NotSigned) -> None:
+        self._outcomes[refused.outcome] += 1
         notification = delivery.notification
         death = _death(delivery, refused.text, time.time())
         bury = partial(dead_lettering.bury, notification=notification, death=death)

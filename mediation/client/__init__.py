@@ -16,6 +16,7 @@ from mediation.client.devices import (
     write_pull_messages,
     write_synchronize,
 )
+from mediation.client.document_queries import document_query
 from mediation.client.fetching import (
     read_fetched,
     read_made,
@@ -79,6 +80,7 @@ __all__ = [
     "ManagedPage",
     "Received",
     "acknowledgement_of",
+    "document_query",
     "ending_in",
     "expiry_text",
     "is_response",

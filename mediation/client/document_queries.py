@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from filters import Reason, dialects
-from filters.compiling.ebrim import STORED_QUERIES
+from filters.compiling import document_query_id
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import xml_attribute, xml_text
 
@@ -19,23 +19,17 @@ def document_query(parameters: Mapping[str, str]) -> tuple[str, str]:
     Raises:
         MediationError: ``FILTER_UNKNOWN``: no query of subscriptions has these parameters.
     """
+    id_ = document_query_id(parameters)
+    if id_ is None:
+        text = f"no query of subscriptions has the parameters {', '.join(parameters) or '(none)'}"
+        raise MediationError(Reason.FILTER_UNKNOWN, text)
     slots = "".join(
         f"<rim:Slot name={xml_attribute(name)}><rim:ValueList>"
         f"<rim:Value>{_value(value)}</rim:Value></rim:ValueList></rim:Slot>"
         for name, value in parameters.items()
     )
-    id_ = f"urn:uuid:{_query_with(parameters)}"
     query = f'<rim:AdhocQuery xmlns:rim="{dialects.EBRIM_QUERY}" id="{id_}">{slots}'
     return f"{query}</rim:AdhocQuery>", dialects.EBRIM_QUERY
-
-
-def _query_with(parameters: Mapping[str, str]) -> str:
-    names = parameters.keys()
-    for id_, query in STORED_QUERIES.items():
-        if names <= query.parameters.keys() and not names.isdisjoint(query.required):
-            return id_
-    text = f"no query of subscriptions has the parameters {', '.join(parameters) or '(none)'}"
-    raise MediationError(Reason.FILTER_UNKNOWN, text)
 
 
 def _value(value: str) -> str:

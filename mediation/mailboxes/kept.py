@@ -114,15 +114,19 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
     return tuple(told)
 
 
-def kept_signatures(envelopes: Iterable[bytes]) -> str:
+def kept_signatures(envelopes: Iterable[bytes], *, alone: bool = False) -> str:
     """The header blocks of an answer with the signatures of the events of *envelopes*, as
-    `notification_messages` tells them."""
+    `notification_messages` tells them.
+
+    Args:
+        alone: The answer has one element for each envelope, whatever is in it.
+    """
     envelopes = tuple(envelopes)
     if not any(_SIGNATURE in envelope for envelope in envelopes):
         return ""
     signatures: list[str | None] = []
     for envelope in envelopes:
-        messages = len(notification_messages(envelope))
+        messages = 1 if alone else len(notification_messages(envelope))
         if _SIGNATURE not in envelope:
             signatures += [None] * messages
             continue

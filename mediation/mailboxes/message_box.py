@@ -88,7 +88,7 @@ class Requests2011:
                 inner = "<msgbox:status>true</msgbox:status>"
         answer = _answer("msgbox", names.MESSAGE_BOX_2011_SLASH, inner, context)
         if isinstance(response, Taken):
-            answer = replace(answer, headers=kept_signatures(response.envelopes))
+            answer = replace(answer, headers=kept_signatures(response.envelopes, alone=True))
         return answer
 
 

@@ -32,6 +32,7 @@ from mediation.soap.envelopes import elements, whole_text, xml_attribute, xml_te
 _NAMESPACE = names.DRAGOMAN_POLICY.encode()
 PROPERTIES = f"{{{names.DRAGOMAN_POLICY}}}Properties"
 _PROPERTY = f"{{{names.DRAGOMAN_POLICY}}}Property"
+_SIGNATURE = names.EVENT_SIGNATURE.encode()
 _NUMBER = "event"
 _NUMBERED = b" event="
 _DIGITS = re.compile("[1-9][0-9]{0,5}")
@@ -102,7 +103,7 @@ def signature_block(notification: Notification) -> bytes:
     """Write the block with the signature of an event that did not come in SOAP, whose header blocks
     would have it; empty where there is none to be written."""
     signature = notification.properties.get(names.EVENT_SIGNATURE)
-    if signature is None or has_properties(notification.headers):
+    if signature is None or any(_SIGNATURE in block for block in notification.headers):
         return b""
     return properties_block({names.EVENT_SIGNATURE: clean_text(signature)})
 

@@ -61,6 +61,11 @@ def test_every_file_that_is_mounted_is_there() -> None:
                 assert source in COMPOSE["volumes"]
 
 
+def test_every_image_has_a_version() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert re.search(r":v?\d+(\.\d+)*(-\w+)?\Z", service["image"]), name
+
+
 def test_each_profile_is_whole() -> None:
     services = COMPOSE["services"]
     for profile in ("rabbitmq", "activemq", "monitoring"):

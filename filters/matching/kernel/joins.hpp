@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "agendas.hpp"
@@ -54,7 +55,7 @@ class Joins {
     }
 
   private:
-    static constexpr uint32_t CODES = 8;  // of climbs with families: those of a few steps
+    static constexpr uint32_t CODES = 16;  // of climbs with families: those of a few steps
 
     // What is asked for at *branch*, and not at the one *below*, if there is any.
     struct Question {
@@ -83,6 +84,7 @@ class Joins {
     };
     struct Member {
         uint32_t state;
+        uint32_t row;  // of the first element in that state
         const SparseBits* nodes;
     };
 
@@ -208,12 +210,9 @@ class Joins {
 
     // Whether there is an element at *node* where *climb* leads from, to *row* at the branch.
     bool is_met(uint32_t branch, uint32_t row, Climb climb, uint32_t node) {
-        if (climb.octet == Climb::MIXED || climb.steps() >= CODES / 2) {
-            return some_below(branch, row, climb, node);
-        }
-        uint32_t& known = family_at_[row * CODES + climb.steps() * 2 + climb.is_loose()];
-        if (known == NONE) known = make_family(row, climb);
-        const Family& family = families_[known];
+        if (climb.octet == Climb::MIXED) return is_met_below(branch, row, node);
+        if (climb.steps() >= CODES / 2) return some_below(branch, row, climb, node);
+        const Family& family = family_of(row, climb);
         const Member *at = members_.data() + family.begin, *end = members_.data() + family.end;
         if (!family.plain) {
             return std::any_of(at, end, [&](auto& one) { return agendas_.is_at(one.state, node); });
@@ -222,6 +221,20 @@ class Joins {
         uint64_t found = 0;
         for (; at != end; ++at) found |= at->nodes->word(node / Bits::SIZE);
         return found & BitsAt::bit(node);
+    }
+
+    // The same of a climb by other steps. Of the elements of one state, mostly the first one leads
+    // to *row*, if any does.
+    bool is_met_below(uint32_t branch, uint32_t row, uint32_t node) {
+        const Family& family = family_of(row, {Climb::LOOSE | 1});
+        bool some = false;
+        for (uint32_t at = family.begin; at != family.end; ++at) {
+            const Member& member = members_[at];
+            if (!agendas_.is_at(member.state, node)) continue;
+            if (lifts_.leads(member.row, node, row, branch, visits_)) return true;
+            some = true;
+        }
+        return some && some_below(branch, row, {Climb::MIXED}, node);
     }
 
     bool some_below(uint32_t branch, uint32_t row, Climb climb, uint32_t node) {
@@ -242,25 +255,38 @@ class Joins {
         return depth == least || (depth > least && climb.is_loose());
     }
 
+    const Family& family_of(uint32_t row, Climb climb) {
+        uint32_t& known = family_at_[row * CODES + climb.steps() * 2 + climb.is_loose()];
+        if (known == NONE) known = make_family(row, climb);
+        return families_[known];
+    }
+
     uint32_t make_family(uint32_t row, Climb climb) {
         const auto begin = uint32_t(members_.size());
+        if (!++made_) {
+            last_family_.clear();
+            made_ = 1;
+        }
         bool plain = true;
         for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
             const uint32_t state = witnesses_[below].state;
-            if (!is_within(below, row, climb) ||
-                std::any_of(members_.begin() + begin, members_.end(),
-                            [&](auto& one) { return one.state == state; })) {
-                continue;
-            }
+            if (!is_within(below, row, climb) || is_member(state)) continue;
             const SparseBits& nodes = agendas_[state].nodes();
             // Field by field: see Firing::put_off.
             Member& member = members_.emplace_back();
             member.state = state;
+            member.row = below;
             member.nodes = &nodes;
             plain &= nodes.size() != 0;
         }
         families_.push_back({begin, uint32_t(members_.size()), plain});
         return uint32_t(families_.size() - 1);
+    }
+
+    // Whether a state is in the family that is being made; from now on it is.
+    bool is_member(uint32_t state) {
+        if (state >= last_family_.size()) last_family_.resize(state + 1);
+        return std::exchange(last_family_[state], made_) == made_;
     }
 
     const Facts& facts_;
@@ -270,6 +296,8 @@ class Joins {
     std::vector<Family> families_;
     Words family_at_;  // by row and climb
     std::vector<Member> members_;
+    Words last_family_;  // that each state came into, of all that were ever made
+    uint32_t made_ = 0;
     Rows rows_, rows_below_;  // at a branch, and at the one below it
     uint32_t visits_ = 0;
 };

@@ -83,7 +83,7 @@ class PullRequests:
             f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{following}'
             f"<wsen:Items>{b''.join(items).decode()}</wsen:Items></wsen:PullResponse>"
         )
-        headers = _headers(kept) + kept_signatures(response.envelopes)
+        headers = _headers(kept) + kept_signatures(response.envelopes, alone=True)
         return Answer(f"{names.WSEN}/PullResponse", body, headers=headers)
 
 

@@ -90,6 +90,26 @@ async def test_what_programs_publish_is_signed_or_set_aside(system: str, tmp_pat
         assert "the signer is not trusted" in letter["failure"]
 
 
+async def test_a_selector_of_the_broker_s_own_lets_nothing_else_through(tmp_path: Path) -> None:
+    program, url, adapter, name = addresses("activemq")
+    for who in ("North mole", "South mole"):
+        (tmp_path / f"{who}.key").write_bytes(key_pem(credentials(who)))
+        (tmp_path / f"{who}.pem").write_bytes(pem(credentials(who)))
+    rows = (SignedTopicsRow(topics=["storms"], signers=tmp_path / "North mole.pem"),)
+    selector = "eventsignature IS NOT NULL"
+    async with (
+        running(tmp_path / "data", adapter=adapter, signed_topics=rows) as run,
+        WsnClient(run.url) as client,
+        client.listen(topic="storms", selector=selector) as events,
+    ):
+        for who in ("South mole", "North mole"):
+            await publish(program, url, tmp_path, who, name)
+        event = await asyncio.wait_for(anext(events), SECONDS)
+        found = TrustedSigners(pem()).verify(event)
+        assert found is not None and found.name == "North mole"
+        assert [one["reason"] for one in await letters(run)] == ["signature-refused"]
+
+
 async def test_a_copy_at_the_broker_is_set_aside(tmp_path: Path) -> None:
     _, url, adapter, name = addresses("rabbitmq")
     (tmp_path / "signers.pem").write_bytes(pem(credentials()))

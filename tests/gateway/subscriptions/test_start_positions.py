@@ -44,7 +44,10 @@ async def publish_for_ever(run: Running, made: list[int], stop: asyncio.Event) -
 
 @pytest.mark.parametrize(
     ("lag", "fresh"),
-    [pytest.param(15.0, 5.0, id="all at the seam"), pytest.param(1.5, 0.5, id="archive first")],
+    [
+        pytest.param(15.0, 5.0, id="all at the seam", marks=pytest.mark.nightly),
+        pytest.param(1.5, 0.5, id="archive first"),
+    ],
 )
 @on_each_store
 async def test_nothing_is_missed_and_nothing_comes_twice(
@@ -147,6 +150,7 @@ async def test_cloud_events(tmp_path: Path) -> None:
         assert b"<n>2</n>" in (await consumer.next(url)).body
 
 
+@pytest.mark.nightly
 async def test_the_command(tmp_path: Path) -> None:
     """What is fetched comes out of the archive first, too."""
     archived(tmp_path / "archive", [row(number) for number in range(3)])
@@ -174,5 +178,10 @@ async def test_what_is_refused(tmp_path: Path) -> None:
         [entry] = run.gateway.subscriptions.entries
         assert entry.subscription.policy.catching_up is CatchingUp.DONE
         assert (await run.api("GET", f"/subscriptions/{entry.id}/replay")).status == 404
+    strangers = {"trusted": (), "archive": tmp_path / "archive"}
+    async with running(tmp_path / "strangers", **strangers) as run:
+        answer = await run.ask(SPEAKER, wse_since("http://consumer.example.org/"))
+        assert answer.status >= 400 and b"known here" in answer.body
+        assert not list(run.gateway.subscriptions.entries)
     async with running(tmp_path / "other") as run:
         assert b"--archive" in (await run.ask(SPEAKER, wse_since(nowhere))).body

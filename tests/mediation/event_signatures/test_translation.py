@@ -13,6 +13,7 @@ from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
 from mediation.packaging.data import wrap
 from mediation.packaging.records import decode, encode
+from mediation.soap.properties import properties_block
 from tests.rigs.cases import for_each
 from tests.rigs.event_signatures import now, signer, verifier
 from tests.rigs.matrix import Delivery, delivered, handed_over, posted, published
@@ -97,3 +98,14 @@ def test_a_signature_holds_through_brokers(payload: bytes) -> None:
     assert record.properties[EVENT_SIGNATURE]
     event = decode(record.body, record.properties)
     check(event.properties, event.payload, event.topic)
+
+
+@for_each("target", [one for one in NOTIFIED if one.in_soap])
+def test_other_properties_do_not_take_its_place(target: Dialect) -> None:
+    """As those of a trace, with which a gateway sends a batch."""
+    event = signed(b"<a/>")
+    event = replace(event, headers=(properties_block({"traceparent": "00-1-2-01"}),))
+    delivery = delivered(event, target, target.forms[-1])
+    if target.name != "msgbox-2011":
+        one = read(delivery, target)
+        check(one.properties, one.payload, one.topic)
