@@ -84,7 +84,7 @@ class RabbitMQAdapter(BrokerAdapter[Message]):
         parameters = read_setup(url, settings).parameters
         if through is not None:
             url = at_port(url, through)
-            if url.startswith("amqps"):
+            if parameters.ssl_options is not None:
                 settings.setdefault("server-name", parameters.host)
         return Isolated(url, settings, (parameters.host, parameters.port))
 

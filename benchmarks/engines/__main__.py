@@ -7,18 +7,20 @@ matched, apart and together?
         [--chart docs/figures/engines.svg]
 
 Wanted: a JDK with Maven for Event Ruler and YFilter, cargo for a-tree and Quamina's port to Rust;
-what is missing is left out, and said. An engine that needs more than ``--seconds`` of processor
-time for a size is left out of that and of larger ones. Times are processor time, the mean of
-several rounds.
+what is missing or does not build is left out, and said. What is built is kept in
+``~/.cache/dragoman/engines``, or where DRAGOMAN_ENGINES says. An engine that needs more than
+``--seconds`` of processor time for a size is left out of that and of larger ones. Times are
+processor time, the mean of several rounds.
 """
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.engines.patterns import SHAPES, Shape, write
@@ -26,6 +28,7 @@ from benchmarks.engines.picture import Lines, draw
 from benchmarks.machine import describe
 
 DRIVERS = Path(__file__).parent / "drivers"
+BUILT = Path(os.environ.get("DRAGOMAN_ENGINES") or Path.home() / ".cache" / "dragoman" / "engines")
 SIZES = (125, 1_000, 10_000, 100_000, 1_000_000)
 COLUMNS = ("shape", "patterns", "engine", "add", "parse", "match", "together", "true")
 Command = Callable[[Path], list[str]]
@@ -44,11 +47,11 @@ def main() -> None:
     print(f"{describe()}; microseconds\n")
     print("| " + " | ".join(COLUMNS) + " |")
     print("|---" * len(COLUMNS) + "|")
-    with tempfile.TemporaryDirectory() as folder:
-        engines = dict(installed(Path(folder)))
-        if options.engines:
-            engines = {name: engines[name] for name in options.engines}
-        lines = {name: measured(SHAPES[name], engines, options) for name in options.shapes}
+    BUILT.mkdir(parents=True, exist_ok=True)
+    engines = dict(installed(BUILT))
+    if options.engines:
+        engines = {name: engines[name] for name in options.engines}
+    lines = {name: measured(SHAPES[name], engines, options) for name in options.shapes}
     if options.chart:
         options.chart.write_text(draw(lines, "patterns", "us to parse and match a message"))
 
@@ -58,23 +61,30 @@ def installed(folder: Path) -> Iterator[tuple[str, Command]]:
     python = [sys.executable, "-m", "benchmarks.engines.python_drivers"]
     yield "dragoman", lambda work: [*python, "dragoman", str(work)]
     yield "libxml2", lambda work: [*python, "libxml2", str(work)]
-    if shutil.which("mvn") and shutil.which("java"):
-        paths = folder / "class-path"
-        run = ["mvn", "-q", "dependency:build-classpath", f"-Dmdep.outputFile={paths}"]
-        subprocess.run(run, cwd=DRIVERS, check=True)
+    paths = folder / "class-path"
+    build = ["mvn", "-q", "dependency:build-classpath", f"-Dmdep.outputFile={paths}"]
+    if is_built("event-ruler, yfilter", build, needs=("mvn", "java")):
         java = ["java", "-Xmx8g", "-cp", paths.read_text()]
         yield "event-ruler", lambda work: [*java, str(DRIVERS / "EventRuler.java"), str(work)]
         yield "yfilter", lambda work: [*java, str(DRIVERS / "YFilter.java"), str(work)]
-    else:
-        print("event-ruler, yfilter: there is no mvn and java", file=sys.stderr)
-    if shutil.which("cargo"):
-        run = ["cargo", "build", "--release", "--quiet", "--target-dir", str(folder / "target")]
-        subprocess.run([*run, "--manifest-path", str(DRIVERS / "Cargo.toml")], check=True)
-        built = folder / "target" / "release"
-        yield "a-tree", lambda work: [str(built / "a_tree"), str(work)]
-        yield "quamina-rs", lambda work: [str(built / "quamina"), str(work)]
-    else:
-        print("a-tree, quamina-rs: there is no cargo", file=sys.stderr)
+    target = folder / "target"
+    build = ["cargo", "build", "--release", "--quiet", "--target-dir", str(target)]
+    if is_built("a-tree, quamina-rs", build, needs=("cargo",)):
+        yield "a-tree", lambda work: [str(target / "release" / "a_tree"), str(work)]
+        yield "quamina-rs", lambda work: [str(target / "release" / "quamina"), str(work)]
+
+
+def is_built(engines: str, command: list[str], *, needs: Sequence[str]) -> bool:
+    """Run *command*, which builds *engines*; False if it cannot, which is said."""
+    missing = [one for one in needs if shutil.which(one) is None]
+    if missing:
+        print(f"{engines}: there is no {' and no '.join(missing)}", file=sys.stderr)
+        return False
+    print(f"{engines}: building ...", file=sys.stderr)
+    done = subprocess.run(command, cwd=DRIVERS, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{engines}: {(done.stderr or done.stdout)[-300:].strip()}", file=sys.stderr)
+    return done.returncode == 0
 
 
 def measured(shape: Shape, engines: dict[str, Command], options: argparse.Namespace) -> Lines:

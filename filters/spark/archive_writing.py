@@ -20,7 +20,7 @@ PARTITIONS = ("day", "hour", "root")
 
 def write_archive(rows: Any, target: str) -> None:
     """Add *rows*, with the columns of `filters.archive.SCHEMA`, to the archive *target*: each id
-    once an hour and topic root.
+    of a source once an hour and topic root.
 
     Args:
         target: An absolute path, or a URL as Hadoop has it.
@@ -35,7 +35,7 @@ def write_archive(rows: Any, target: str) -> None:
     )
     (
         placed.repartition(*PARTITIONS)
-        .dropDuplicates([*PARTITIONS, "id"])
+        .dropDuplicates([*PARTITIONS, "id", "source"])
         .sortWithinPartitions(*PARTITIONS, "time")
         .write.mode("append")
         .option("compression", "zstd")

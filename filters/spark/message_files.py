@@ -66,6 +66,7 @@ def import_messages(
             "producer",
             F.coalesce("properties", F.create_map().cast("map<string,string>")).alias("properties"),
             "payload",
+            "source",
         )
         counts = Observation()
         unread = F.count_if(F.col("payload").isNull())

@@ -37,8 +37,8 @@ from gateway.security.rights import (
     Policy,
     Right,
 )
-from gateway.security.shown_roles import RolesOfTokens
 from gateway.security.tenant_quotas import Tenants
+from gateway.security.token_roles import RolesOfTokens
 from mediation.names import PUBLISHER
 
 if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.

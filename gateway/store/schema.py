@@ -506,8 +506,8 @@ host_decisions = Table(
 )
 """What operators have decided about hosts that messages are sent to."""
 
-shown_roles = Table(
-    "shown_roles",
+token_roles = Table(
+    "token_roles",
     metadata,
     Column("owner", Text, primary_key=True),
     Column("issuer", Text, nullable=False),

@@ -77,7 +77,7 @@ def _below_endpoints(
         base.telemetry,  # Closed last: what ends until then is told.
         base.identity,
         base.storage,
-        base.shown_roles,
+        base.token_roles,
         sending.transports,
         base.signed_topics,
         base.archive,

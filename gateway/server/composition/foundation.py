@@ -27,10 +27,10 @@ from gateway.server.data_folder import DataInUse
 from gateway.server.identity import IdentityRoom
 from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
-from gateway.server.shown_roles import ShownRolesRoom
 from gateway.server.state import RunState
 from gateway.server.storage import open_storage
 from gateway.server.telemetry import TelemetryRoom
+from gateway.server.token_roles import TokenRolesRoom
 from gateway.settings.settings import WITHIN, Settings
 from gateway.signed_topics.room import SignedTopicsRoom
 from gateway.soap.room import endpoint_rules
@@ -72,7 +72,7 @@ class Foundation:
         if identities is not None:
             log = AuditLog(settings.audit or settings.data / "audit.jsonl", settings.audit_days)
             self.audit, self.identity = log, IdentityRoom(identities, identification, log)
-        self.shown_roles: ShownRolesRoom | None = None
+        self.token_roles: TokenRolesRoom | None = None
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
@@ -102,7 +102,7 @@ class Foundation:
         except StoreInUse as in_use:
             raise DataInUse(in_use.reason, in_use.text) from in_use
         if self.peers.identities is not None:
-            self.shown_roles = ShownRolesRoom(
+            self.token_roles = TokenRolesRoom(
                 self.store, self.peers.identification, shared=self.sharing.shared
             )
         self.protection = await self._protect_topics()

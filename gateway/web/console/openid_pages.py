@@ -86,4 +86,4 @@ class OpenIdPages:
         return public_base(request.scope, self._asking.http)
 
     async def _on_to(self, where: str) -> Response:
-        return await self._rendering.page("on.html", where=where, here="")
+        return await self._rendering.page("going_on.html", where=where, here="")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from adapters import AdapterError, load
+from adapters.rabbitmq import RabbitMQAdapter
 from adapters.rabbitmq.address import read_setup
 
 
@@ -47,3 +48,19 @@ def test_urls(url: str, host: str, port: int, vhost: str, user: tuple[str, str])
 def test_settings_that_do_not_fit(url: str, settings: dict[str, str], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
         load(url, data=Path("nowhere"), settings=settings)
+
+
+def test_isolated_it_shares_nothing_and_keeps_the_name_in_the_certificate() -> None:
+    url = "AMQPS://me:a%40b@broker.example.org/v?name=orders&destinations=[]&prefix.o=urn:o"
+    made = RabbitMQAdapter.isolate(url, {"prefetch": "7"}, name="drill-1", through=5999)
+    assert made.url == "amqps://me:a%40b@127.0.0.1:5999/v"
+    assert made.address == ("broker.example.org", 5671)
+    assert made.settings == {
+        "name": "drill-1",
+        "exchange": "drill-1",
+        "root": "drill-1",
+        "prefetch": "7",
+        "server-name": "broker.example.org",
+    }
+    options = read_setup(made.url, made.settings).parameters.ssl_options
+    assert options.server_hostname == "broker.example.org"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adapters import AdapterError, load
+from adapters.stomp import StompAdapter
 from adapters.stomp.address import read_setup
 from adapters.stomp.systems import reads_java
 
@@ -90,3 +91,17 @@ def test_settings_that_do_not_fit(url: str, settings: dict[str, str], message: s
 )
 def test_the_text_that_a_broker_reads(server: str, java: bool) -> None:
     assert reads_java(server) == java
+
+
+def test_isolated_it_shares_nothing_and_keeps_the_name_in_the_certificate() -> None:
+    url = "stomp+ssl://me:a%40b@broker.example.org?name=orders&virtual-topics=VT"
+    made = StompAdapter.isolate(url, {"destinations": "[]"}, name="drill-1", through=5999)
+    assert made.url == "stomp+ssl://me:a%40b@127.0.0.1:5999"
+    assert made.address == ("broker.example.org", 61614)
+    assert made.settings == {
+        "name": "drill-1",
+        "root": "drill-1",
+        "virtual-topics": "VT",
+        "server-name": "broker.example.org",
+    }
+    assert read_setup(made.url, made.settings).address.certified == "broker.example.org"

@@ -379,6 +379,7 @@ async def test_what_cannot_be_shared(environment: dict[str, str], tmp_path: Path
         pass
 
 
+@pytest.mark.nightly  # Three seconds of processor time.
 async def test_each_of_its_own_events_is_told_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

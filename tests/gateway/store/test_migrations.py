@@ -85,7 +85,7 @@ NEW_TABLES = (
     "replica_failures",
     "used_nonces",
     "host_decisions",
-    "shown_roles",
+    "token_roles",
     "replays",
     "signed_events",
 )

@@ -178,5 +178,10 @@ async def test_what_is_refused(tmp_path: Path) -> None:
         [entry] = run.gateway.subscriptions.entries
         assert entry.subscription.policy.catching_up is CatchingUp.DONE
         assert (await run.api("GET", f"/subscriptions/{entry.id}/replay")).status == 404
+    strangers = {"trusted": (), "archive": tmp_path / "archive"}
+    async with running(tmp_path / "strangers", **strangers) as run:
+        answer = await run.ask(SPEAKER, wse_since("http://consumer.example.org/"))
+        assert answer.status >= 400 and b"known here" in answer.body
+        assert not list(run.gateway.subscriptions.entries)
     async with running(tmp_path / "other") as run:
         assert b"--archive" in (await run.ask(SPEAKER, wse_since(nowhere))).body

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.model.shown_roles import ShownRoles
-from gateway.security import shown_roles as remembering
+from gateway.model.token_roles import TokenRoles
+from gateway.security import token_roles as remembering
 from gateway.security.identities_editing import create_identities
-from gateway.security.shown_roles import RolesOfTokens
-from gateway.store import Store, shown_roles
+from gateway.security.token_roles import RolesOfTokens
+from gateway.store import Store, token_roles
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import Running, running
@@ -54,7 +54,7 @@ def test_the_roles_of_the_last_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known.show("user:a", ISSUER, frozenset(), 1), "withdrawn"
     assert known.find("user:a").roles == frozenset()  # type: ignore[union-attr]
     assert known.learn([kept]) == [], "what is known is newer"
-    assert known.learn([ShownRoles("user:b", ISSUER, WARD, time.time() - 1.0)]) == ["user:b"]
+    assert known.learn([TokenRoles("user:b", ISSUER, WARD, time.time() - 1.0)]) == ["user:b"]
     assert known.find("user:b") is None, "too long ago"
     assert known.forget_old() == ["user:b"]
     monkeypatch.setattr(remembering, "MOST", 1)
@@ -63,16 +63,16 @@ def test_the_roles_of_the_last_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_rows_of_what_was_shown(store: Store) -> None:
-    one = ShownRoles("user:a", ISSUER, WARD, 100.0)
-    older = ShownRoles("user:a", ISSUER, frozenset(), 50.0)
-    await store.submit(lambda rows: shown_roles.write(rows, [one]))
-    await store.submit(lambda rows: shown_roles.write(rows, [older]))
-    found, moment = await store.submit(lambda rows: shown_roles.learn(rows, 0.0))
+    one = TokenRoles("user:a", ISSUER, WARD, 100.0)
+    older = TokenRoles("user:a", ISSUER, frozenset(), 50.0)
+    await store.submit(lambda rows: token_roles.write(rows, [one]))
+    await store.submit(lambda rows: token_roles.write(rows, [older]))
+    found, moment = await store.submit(lambda rows: token_roles.learn(rows, 0.0))
     assert found == [one]
-    later = await store.submit(lambda rows: shown_roles.learn(rows, moment + 60.0))
+    later = await store.submit(lambda rows: token_roles.learn(rows, moment + 60.0))
     assert later[0] == [] and later[1] >= moment
-    await store.submit(lambda rows: shown_roles.delete_old(rows, 100.0))
-    assert (await store.submit(lambda rows: shown_roles.learn(rows, 0.0)))[0] == []
+    await store.submit(lambda rows: token_roles.delete_old(rows, 100.0))
+    assert (await store.submit(lambda rows: token_roles.learn(rows, 0.0)))[0] == []
 
 
 async def publish(run: Running, token: str, number: int) -> int:

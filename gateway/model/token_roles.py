@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRoles:
+class TokenRoles:
     """The roles that a user's last token said.
 
     Attributes:

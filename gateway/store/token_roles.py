@@ -5,20 +5,20 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, text
 
-from gateway.model.shown_roles import ShownRoles
+from gateway.model.token_roles import TokenRoles
 from gateway.store.statements import now
 
 LATE = 10.0
 """Seconds that a transaction may take between its clock and its commit: so much is read again."""
 _WRITE = (
-    "INSERT INTO shown_roles (owner, issuer, roles, until, written) "
+    "INSERT INTO token_roles (owner, issuer, roles, until, written) "
     "VALUES (:owner, :issuer, :roles, :until, {now}) ON CONFLICT (owner) DO UPDATE SET "
     "issuer = excluded.issuer, roles = excluded.roles, until = excluded.until, "
-    "written = excluded.written WHERE shown_roles.until <= excluded.until"
+    "written = excluded.written WHERE token_roles.until <= excluded.until"
 )
 
 
-def write(connection: Connection, shown: Iterable[ShownRoles]) -> None:
+def write(connection: Connection, shown: Iterable[TokenRoles]) -> None:
     """Keep *shown* in place of what their users showed before."""
     statement = text(_WRITE.format(now=now(connection)))
     for one in shown:
@@ -31,13 +31,13 @@ def write(connection: Connection, shown: Iterable[ShownRoles]) -> None:
         connection.execute(statement, values)
 
 
-def learn(connection: Connection, since: float) -> tuple[list[ShownRoles], float]:
+def learn(connection: Connection, since: float) -> tuple[list[TokenRoles], float]:
     """What was written since a moment of the store's clock (0: all), and its moment now."""
     moment = float(connection.execute(text(f"SELECT {now(connection)}")).scalar_one())
-    query = text("SELECT owner, issuer, roles, until FROM shown_roles WHERE written >= :since")
+    query = text("SELECT owner, issuer, roles, until FROM token_roles WHERE written >= :since")
     rows = connection.execute(query, {"since": since - LATE if since else 0.0})
     found = [
-        ShownRoles(row.owner, row.issuer, frozenset(json.loads(row.roles)), row.until)
+        TokenRoles(row.owner, row.issuer, frozenset(json.loads(row.roles)), row.until)
         for row in rows
     ]
     return found, moment
@@ -45,4 +45,4 @@ def learn(connection: Connection, since: float) -> tuple[list[ShownRoles], float
 
 def delete_old(connection: Connection, before: float) -> None:
     """Forget what counts no longer: until *before*, in POSIX seconds."""
-    connection.execute(text("DELETE FROM shown_roles WHERE until <= :before"), {"before": before})
+    connection.execute(text("DELETE FROM token_roles WHERE until <= :before"), {"before": before})

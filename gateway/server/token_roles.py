@@ -8,7 +8,7 @@ from functools import partial
 
 from gateway.rooms import Room, Work
 from gateway.security.identify import Identification
-from gateway.store import Store, StoreUnavailable, shown_roles
+from gateway.store import Store, StoreUnavailable, token_roles
 
 LEARN = 1.0
 """Seconds between two looks at what other gateways were shown."""
@@ -18,7 +18,7 @@ TIDY = 60.0
 """Seconds between two looks at what is too old."""
 
 
-class ShownRolesRoom(Room):
+class TokenRolesRoom(Room):
     """Writes and learns what users showed.
 
     Args:
@@ -50,7 +50,7 @@ class ShownRolesRoom(Room):
             return
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._store.submit(partial(shown_roles.write, shown=changes))
+                await self._store.submit(partial(token_roles.write, shown=changes))
         except (StoreUnavailable, TimeoutError):
             self._roles.put_back(changes)
 
@@ -65,12 +65,12 @@ class ShownRolesRoom(Room):
                 if time.monotonic() - tidied > TIDY:
                     tidied = time.monotonic()
                     self._identification.forget_grants(self._roles.forget_old())
-                    await self._store.submit(partial(shown_roles.delete_old, before=time.time()))
+                    await self._store.submit(partial(token_roles.delete_old, before=time.time()))
             except StoreUnavailable:
                 continue  # What is known holds; the store says in the log that it is gone.
 
     async def _learn(self) -> None:
         found, self._learnt = await self._store.submit(
-            partial(shown_roles.learn, since=self._learnt)
+            partial(token_roles.learn, since=self._learnt)
         )
         self._identification.forget_grants(self._roles.learn(found))

@@ -12,7 +12,7 @@ backward_compatible = True
 
 def upgrade() -> None:
     op.create_table(
-        "shown_roles",
+        "token_roles",
         sa.Column("owner", sa.Text(), primary_key=True),
         sa.Column("issuer", sa.Text(), nullable=False),
         sa.Column("roles", sa.Text(), nullable=False),

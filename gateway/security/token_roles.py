@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from gateway.model.shown_roles import ShownRoles
+from gateway.model.token_roles import TokenRoles
 
 MOST = 100_000
 """Users whose roles are remembered; those not shown the longest go."""
@@ -21,8 +21,8 @@ class RolesOfTokens:
     """The roles that users showed last, by their names in the store."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, ShownRoles] = OrderedDict()
-        self._changed: dict[str, ShownRoles] = {}
+        self._of: OrderedDict[str, TokenRoles] = OrderedDict()
+        self._changed: dict[str, TokenRoles] = {}
 
     def show(self, owner: str, issuer: str, roles: frozenset[str], days: int) -> bool:
         """Note that a token of *issuer* said *roles* of *owner*. Returns whether these are others
@@ -34,11 +34,11 @@ class RolesOfTokens:
         same = former is not None and (former.issuer, former.roles) == (issuer, roles)
         if former is not None and same and until - former.until < AGAIN:
             return False
-        self._put(shown := ShownRoles(owner, issuer, roles, until))
+        self._put(shown := TokenRoles(owner, issuer, roles, until))
         self._changed[owner] = shown
         return not same
 
-    def find(self, owner: str) -> ShownRoles | None:
+    def find(self, owner: str) -> TokenRoles | None:
         """What *owner* showed last; None where that is nothing, or too long ago."""
         found = self._of.get(owner)
         return found if found is not None and found.until > time.time() else None
@@ -48,17 +48,17 @@ class RolesOfTokens:
         """Whether there is something to keep."""
         return bool(self._changed)
 
-    def take_changes(self) -> list[ShownRoles]:
+    def take_changes(self) -> list[TokenRoles]:
         """What has changed since the last call."""
         changed, self._changed = self._changed, {}
         return list(changed.values())
 
-    def put_back(self, changes: Iterable[ShownRoles]) -> None:
+    def put_back(self, changes: Iterable[TokenRoles]) -> None:
         """Take back *changes* that could not be kept."""
         for one in changes:
             self._changed.setdefault(one.owner, one)
 
-    def learn(self, kept: Iterable[ShownRoles]) -> list[str]:
+    def learn(self, kept: Iterable[TokenRoles]) -> list[str]:
         """Know what the store has, where that is newer; the users of whom it says something else
         than was known."""
         changed = []
@@ -79,7 +79,7 @@ class RolesOfTokens:
             del self._of[owner]
         return gone
 
-    def _put(self, shown: ShownRoles) -> None:
+    def _put(self, shown: TokenRoles) -> None:
         self._of[shown.owner] = shown
         self._of.move_to_end(shown.owner)
         if len(self._of) > MOST:
