@@ -76,15 +76,15 @@ class Bits {
     // Those of *others* that are here.
     BitsAt in(BitsAt others) const { return {others.bits & words_[others.at], others.at}; }
 
-    // Add *number*, and to *again* if it was there, or comes *twice*.
-    void merge(uint32_t number, bool twice, Bits& again) {
+    // Add *number*, and to *again* if it was there.
+    void merge(uint32_t number, Bits& again) {
         uint64_t& word = words_[number / SIZE];
-        again.words_[number / SIZE] |= (word | all_if(twice)) & bit(number);
+        again.words_[number / SIZE] |= word & bit(number);
         word |= bit(number);
     }
 
     // The same for all of *others*, for whose words there is room.
-    void merge(const SparseBits& others, bool twice, Bits& again);
+    void merge(const SparseBits& others, Bits& again);
 
     // Call *take* with each number.
     template <typename Take>
@@ -103,7 +103,6 @@ class Bits {
 
   private:
     static uint64_t bit(uint32_t number) { return BitsAt::bit(number); }
-    static uint64_t all_if(bool all) { return uint64_t(0) - all; }
 
     std::vector<uint64_t> words_;
 };
@@ -185,12 +184,11 @@ class SparseBits {
     std::vector<BitsAt> used_;
 };
 
-inline void Bits::merge(const SparseBits& others, bool twice, Bits& again) {
-    const uint64_t all = all_if(twice);
+inline void Bits::merge(const SparseBits& others, Bits& again) {
     uint64_t* here = words_.data();
-    uint64_t* repeated = again.words_.data();
+    uint64_t* twice = again.words_.data();
     for (const BitsAt& word : others.used()) {
-        repeated[word.at] |= (here[word.at] | all) & word.bits;
+        twice[word.at] |= here[word.at] & word.bits;
         here[word.at] |= word.bits;
     }
 }

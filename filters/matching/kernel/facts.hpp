@@ -42,12 +42,11 @@ class Facts {
     // Those of *atoms* that were not known to hold.
     BitsAt fire(BitsAt atoms) { return atoms_.put(atoms); }
 
-    // There is an element at each of *nodes*, or there are *several*, none of the elements that
-    // were met before.
-    void meet(const Words& nodes, bool several) {
-        for (uint32_t node : nodes) nodes_.merge(node, several, several_);
+    // There is an element at each of *nodes*, none of the elements that were met before.
+    void meet(const Words& nodes) {
+        for (uint32_t node : nodes) nodes_.merge(node, several_);
     }
-    void meet(const SparseBits& nodes, bool several) { nodes_.merge(nodes, several, several_); }
+    void meet(const SparseBits& nodes) { nodes_.merge(nodes, several_); }
 
     const Bits& atoms() const { return atoms_; }
     const Bits& nodes() const { return nodes_; }

@@ -59,6 +59,9 @@ class Firing {
         look_at_all();
         probe_all();
         for (uint32_t state : visited_) meet(state);
+        for (uint32_t state : visited_) {
+            if (agendas_[state].visits > 1) meet(state);
+        }
         // Each bound may be met by another element: tests of two bounds say nothing, then.
         row_ = Witnesses::MOST;
         for (uint32_t state : visited_) {
@@ -134,12 +137,11 @@ class Firing {
         agendas_.each_group_of(table, [&](uint64_t group) { mend(group, atom.key); });
     }
 
-    // The elements of a state are met.
+    // Elements of a state are met, for the first time or again.
     void meet(uint32_t state) {
-        const bool several = agendas_[state].visits > 1;
         const SparseBits& nodes = agendas_[state].nodes();
-        if (nodes.size()) facts_.meet(nodes, several);
-        else facts_.meet(agendas_.active(state), several);
+        if (nodes.size()) facts_.meet(nodes);
+        else facts_.meet(agendas_.active(state));
     }
 
     void look_at_all() {
