@@ -27,7 +27,7 @@ from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.tls import client_context
 from gateway.server.issuer_requests import IssuerRequests
 from gateway.settings.settings import SettingsError, read_settings
-from tests.gateway.egress.test_options import failure_of
+from tests.gateway.egress.test_consumer_options import failure_of
 from tests.rigs import soap_tcp as tcp
 from tests.rigs.certificates import Authority
 from tests.rigs.gateways import running

@@ -11,7 +11,7 @@ from adapters.rabbitmq import messages as amqp
 from adapters.stomp import messages as stomp
 from filters import Step, Topic
 from gateway.security.audit import AuditLog
-from gateway.security.audit_records import read_records
+from gateway.security.audit_chain import read_records
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification
 from gateway.security.identities import parse_identities
