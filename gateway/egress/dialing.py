@@ -21,7 +21,7 @@ from gateway.egress.causes import (
     tells_more,
 )
 from gateway.egress.client_limits import ClientLimits
-from gateway.egress.options import PLAIN, ConsumerOptions
+from gateway.egress.consumer_options import PLAIN, ConsumerOptions
 from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy, TunnelRefused
 from gateway.egress.resolver import Resolver, SystemResolver

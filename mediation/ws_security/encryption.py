@@ -76,7 +76,8 @@ class Decrypted:
     """A message after it was decrypted.
 
     Attributes:
-        authenticated: Nobody can have changed what was encrypted; else only a signature says that.
+        authenticated: Nobody can have changed what was encrypted. False of AES-CBC: there only a
+            signature says that.
     """
 
     octets: bytes
