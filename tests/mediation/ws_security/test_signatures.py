@@ -253,6 +253,31 @@ def test_every_octet_of_the_signed_parts_counts(signers: Signers) -> None:
     assert accepted <= 40  # Prefixes of what is not canonicalised, and names of namespaces.
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- nothing -->w:storm",
+        "w<!-- nothing -->:storm",
+        "child::w:storm",
+        "self::w:*",
+        "2 -w:storm",
+        "(w:storm)|w:calm",
+    ],
+)
+def test_a_prefix_is_found_wherever_it_is_read(
+    signers: Signers, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Comments, which are not signed, hide none; nor do axes and operators of XPath."""
+    monkeypatch.setattr(signing, "_prefixes_in", lambda _: [])
+    body = (
+        f'<n:Subscribe xmlns:n="{names.WSN_1_3}" xmlns:w="urn:w"><n:Filter><n:MessageContent>'
+        f"{text}</n:MessageContent></n:Filter></n:Subscribe>"
+    )
+    octets = signers.signed("mole", envelope(body))
+    with pytest.raises(Refused, match="the prefix w, which MessageContent uses, is not signed"):
+        verify_message(octets, signers.trust, now=datetime.now(UTC))
+
+
 def test_prefixes_of_content_are_signed(signers: Signers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who binds the prefix of a topic to another namespace is found out, also where the signer has
     not named it: then it has to be one that the canonical form has."""
