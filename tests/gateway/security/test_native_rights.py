@@ -18,6 +18,7 @@ from gateway.security.identities import parse_identities
 from gateway.security.native_rights import NativeRights
 from mediation.model.messages import Notification
 from mediation.names import BROKER_USER
+from tests.rigs.identity_provider import DOCUMENTS
 
 STORMS, TIDES = (Topic((Step(None, one),)) for one in ("storms", "tides"))
 RULES = b"""
@@ -106,7 +107,7 @@ def test_what_a_user_of_the_broker_may_publish(
     tmp_path: Path, source: str, topic: Topic | None, allowed: bool
 ) -> None:
     file = tmp_path / "identities.toml"
-    authentication = Authentication(parse_identities(RULES, file), file)
+    authentication = Authentication(parse_identities(RULES, file), file, DOCUMENTS)
     log = AuditLog(tmp_path / "audit.jsonl")
     log.open()
     rights = NativeRights(Identification(authentication=authentication), log)
