@@ -1,4 +1,4 @@
-"""Brokers that are restarted again and again under load: nothing lost, nobody stuck.
+"""Brokers that are restarted again and again under load, or away for long: nothing lost, nobody stuck.
 
 The campaign that precedes a release restarts each broker 100 times, or as often as the environment
 variable ``RESTARTS`` says; every night does the same twice. In every run each broker is killed once in
@@ -19,7 +19,7 @@ import pytest
 from tests.rigs.activemq import ActiveMQ, needs_activemq, own_activemq
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, own_rabbitmq
 from tests.rigs.consumers import Consumer, consumers, slow
-from tests.rigs.outage_traffic import subscribed
+from tests.rigs.outage_traffic import judge, subscribed
 from tests.rigs.processes import Publisher, gateway_process, publishing
 from tests.rigs.waiting import until
 
@@ -33,6 +33,8 @@ BACK = 60.0
 TOLD = 10
 """Restarts after which a campaign says how far it is, each time."""
 
+DRILL_RATE = 10.0
+"""Messages a second while a broker is away for long."""
 Broker = RabbitMQ | ActiveMQ
 
 
@@ -107,6 +109,27 @@ async def restart_often(broker: Broker, data: Path, restarts: int) -> Outcome:
         )
 
 
+async def kill_for(seconds: float, broker: Broker, data: Path) -> tuple[int, int]:
+    """Kill *broker* for so long while a gateway with a spool is published to: how many messages
+    were accepted, none lost and all in order, and how many came again."""
+    spools = {**environment(broker), "DRAGOMAN_SPOOL": "true"}
+    async with consumers() as sinks, gateway_process(data, spools) as gateway:
+        those = [sinks.add(keep=False) for _ in range(CONSUMERS)]
+        for consumer in those:
+            await subscribed(gateway, consumer)
+        async with publishing(gateway, DRILL_RATE) as publishers:
+            await those[0].have(20, BACK)
+            await asyncio.to_thread(broker.stop, signal.SIGKILL)
+            await asyncio.sleep(seconds)
+            await broker.start_again()
+            await those[0].have(those[0].count + 20, BACK)
+        acknowledged = {number for one in publishers for number in one.acknowledged}
+        assert all(one.statuses.keys() <= {202} for one in publishers), "a publisher was refused"
+        await delivered(acknowledged, those)
+        await gateway.at_rest()
+        return len(acknowledged), judge(publishers, those)
+
+
 async def all_is_well(
     publishers: Sequence[Publisher], those: Sequence[Consumer], when: str
 ) -> None:
@@ -172,3 +195,18 @@ async def test_restarted_often(broker: Callable[[], Broker], tmp_path: Path) -> 
     outcome = await restart_often(broker(), tmp_path / "data", RESTARTS)
     print(f"{broker.__name__}: {RESTARTS} restarts, 0 lost, 0 stuck, {outcome}")
     assert outcome.acknowledged > 25 * RESTARTS
+
+
+@pytest.mark.nightly
+@on_each_broker
+async def test_killed_for_ten_seconds(broker: Callable[[], Broker], tmp_path: Path) -> None:
+    accepted, _ = await kill_for(10.0, broker(), tmp_path / "data")
+    assert accepted > 10 * DRILL_RATE
+
+
+@pytest.mark.release
+@on_each_broker
+async def test_killed_for_ten_minutes(broker: Callable[[], Broker], tmp_path: Path) -> None:
+    accepted, repeats = await kill_for(600.0, broker(), tmp_path / "data")
+    print(f"{broker.__name__}: away for ten minutes, {accepted} accepted, 0 lost, {repeats} again")
+    assert accepted > 600 * DRILL_RATE
