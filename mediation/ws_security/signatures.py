@@ -70,7 +70,7 @@ _READ_BY_PREFIXES = frozenset(
         names.WSN_BR_1_3, names.WSTOP_1_3, names.WSN_2004_06, names.WSN_BR_2004_06, names.WSN_IBM,
         names.WSN_BR_IBM, names.WSRF_RP, names.WSRF_RP_2004_06, names.WSRF_RP_IBM, names.WSMAN,
         names.WSE_FILTER_COMBINED, names.WSE_NOTIFICATION, names.SYNAPSE_TOPIC, names.GRID_EVENTS,
-        names.TDN,
+        names.TDN, names.DRAGOMAN_MANAGEMENT,
     }
 )  # fmt: skip
 """Namespaces of elements in whose text prefixes are read."""
