@@ -21,7 +21,7 @@ from gateway.backup.encryption import EncryptingWriter, Writable
 from gateway.backup.errors import BackupError
 from gateway.backup.manifest import NAME, File, Manifest
 from gateway.backup.snapshots import copy, snapshots
-from gateway.security.audit_records import open_files, segments
+from gateway.security.audit_chain import open_files, segments
 
 BUFFER = 2**20
 SPARE = 32 * 2**20

@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "subscriptions": Deferred(
         "gateway.cli.subscriptions:subscriptions",
-        "List, show, pause, renew and end subscriptions.",
+        "List, show, pause, renew, replay and end subscriptions.",
     ),
     "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
     "tenants": Deferred(

@@ -11,7 +11,7 @@ from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, moment, table
-from gateway.security.audit_records import AuditUnusable, read_records, verify
+from gateway.security.audit_chain import AuditUnusable, read_records, verify
 
 audit = group("audit", "Show, verify and export the audit log.")
 audit.callback()(help_alone)

@@ -85,8 +85,8 @@ class Heartbeats:
             self._timer = self._loop.call_at(at, self._ring)
 
     def _sweep(self) -> None:
-        """Let go of the subscriptions that have ended. To do so when as many have come as were left
-        costs each of them a constant, and half of those that are kept have not ended."""
+        """Let go of the subscriptions that have ended. It runs when the list has doubled: each of
+        them costs a constant, and at most half of the list has ended."""
         self._next = [one for one in self._next if not one[2].ended]
         heapq.heapify(self._next)
         self._kept, self._swept = len(self._next), self._loop.time()

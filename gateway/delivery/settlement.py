@@ -2,7 +2,8 @@
 promised: held rows are committed to the store, then the message is settled at the messaging system.
 
 A message whose deliveries were all made is settled at once: nothing of it needs the store but its
-counts, which follow within `COUNTED`. A crash forgets those of both sides of the conservation law.
+counts, which follow within `COUNTED`. A crash loses those of both
+sides of the conservation law, which holds all the same.
 
 One transaction at a time is on its way; what comes meanwhile is collected for the next. One that
 fails is tried again until it succeeds, and what came after it waits: the store sees everything in

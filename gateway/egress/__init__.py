@@ -3,6 +3,7 @@
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.causes import status_words
 from gateway.egress.client_limits import ClientLimits
+from gateway.egress.consumer_options import Consumer, ConsumerOptions, Options
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
     HOPS_HEADER,
@@ -18,8 +19,7 @@ from gateway.egress.hops import (
     with_hops,
 )
 from gateway.egress.http_transport import HttpTransport
-from gateway.egress.options import Consumer, ConsumerOptions, Options
-from gateway.egress.policy import AddressPolicy, is_forbidden
+from gateway.egress.policy import AddressPolicy, is_forbidden, unmapped
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.scheme_transports import TransportByScheme
@@ -80,5 +80,6 @@ __all__ = [
     "read_origin",
     "read_via",
     "status_words",
+    "unmapped",
     "with_hops",
 ]

@@ -21,7 +21,7 @@ from gateway.egress.causes import (
     tells_more,
 )
 from gateway.egress.client_limits import ClientLimits
-from gateway.egress.options import PLAIN, ConsumerOptions
+from gateway.egress.consumer_options import PLAIN, ConsumerOptions
 from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy, TunnelRefused
 from gateway.egress.resolver import Resolver, SystemResolver
@@ -78,6 +78,10 @@ class Dialer:
         if self._proxy is None or target.scheme != "http" or self.options.of(target).via:
             return None
         return self._proxy
+
+    def may_use(self, peer: str) -> bool:
+        """Whether a connection to the address *peer* that is kept may be used again."""
+        return self._proxy is not None or self._policy.may_keep(peer)
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.

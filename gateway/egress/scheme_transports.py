@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from gateway.egress.addresses import Target
 from gateway.egress.attachments import packaged
+from gateway.egress.consumer_options import PLAIN, Options
 from gateway.egress.dialing import Dialer
-from gateway.egress.options import PLAIN, Options
 from gateway.egress.request_authentication import RequestAuthentication
 from gateway.egress.transport import (
     Answer,

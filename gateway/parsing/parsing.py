@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from filters import Refused
 from gateway.parsing.fair_queue import WAIT
-from gateway.parsing.learnt import LearntNames
+from gateway.parsing.learnt_names import LearntNames
 from gateway.parsing.threads import ParsingThreads
 from mediation.soap.answers import PeerFault, PeerReply, read_fault, read_reply
 

@@ -1,6 +1,6 @@
 """The audit log: who changed what, and who was refused, in a file that shows if it was altered.
 
-Who changes, removes or reorders records has to write anew all that follow (`audit_records`): keep
+Who changes, removes or reorders records has to write anew all that follow (`audit_chain`): keep
 the hash of the last elsewhere (`dragoman audit verify` prints it), and compare.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import structlog
 
 from filters import Reason, Refused
-from gateway.security.audit_records import (
+from gateway.security.audit_chain import (
     FIRST,
     REMOVED,
     AuditUnusable,

@@ -18,6 +18,7 @@ from cryptography import x509
 from filters import Reason, Refused
 from gateway.security.api_keys import PREFIX, hash_api_key
 from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
+from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import Failures, Passwords
@@ -50,9 +51,13 @@ class Authentication:
 
     Args:
         path: Of the file of identities.
+
+    Attributes:
+        documents: Those of the issuers.
     """
 
-    def __init__(self, identities: Identities, path: Path) -> None:
+    def __init__(self, identities: Identities, path: Path, documents: IssuerDocuments) -> None:
+        self.documents = documents
         self._folder = path.parent
         self._kept = PasswordCipher(key_file(path))
         self._passwords = Passwords()
@@ -69,7 +74,8 @@ class Authentication:
         self._issuers = {row.issuer: row for row in identities.issuers}
         # Keys that were read stay: the issuer may be down just now.
         self._keys = {
-            row: self._keys.get(row) or IssuerKeys(row, self._folder) for row in identities.issuers
+            row: self._keys.get(row) or IssuerKeys(row, self._folder, self.documents)
+            for row in identities.issuers
         }
         self._verified.clear()
 

@@ -1,7 +1,6 @@
 """The keys of issuers of tokens: from a file, from a URL, or found by OpenID Connect Discovery."""
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
 from filters import Reason, Refused
 from gateway.security.identities import Issuer
-from gateway.security.issuer_documents import MAX_ANSWER, discover, fetch
+from gateway.security.issuer_documents import MAX_ANSWER, IssuerDocuments, parse_json
 
 REFRESH = 60.0
 """Seconds between two readings at least: whoever sends tokens of unknown keys causes no more."""
@@ -39,7 +38,8 @@ class IssuerKeys:
         folder: Of the file of identities: a file of keys is named from there.
     """
 
-    def __init__(self, issuer: Issuer, folder: Path) -> None:
+    def __init__(self, issuer: Issuer, folder: Path, documents: IssuerDocuments) -> None:
+        self._documents = documents
         self._issuer = issuer
         self._folder = folder
         self._keys: KeySet | None = None
@@ -64,20 +64,24 @@ class IssuerKeys:
     async def _read(self) -> None:
         try:
             async with asyncio.timeout(DEADLINE):
-                self._keys = await asyncio.to_thread(self._load)
+                self._keys = await self._load()
         except (OSError, ValueError, JoseError, KeyError) as error:
             # Those that were read before go on: an issuer that is down for an hour stops nobody.
             _log.warning("identity.keys-unavailable", issuer=self._issuer.issuer, why=str(error))
         self._read_at = time.monotonic()  # Not before: who comes meanwhile waits for the keys.
 
-    def _load(self) -> KeySet:
+    async def _load(self) -> KeySet:
         where = self._issuer.keys
         if where is None:
-            where = str(discover(self._issuer.issuer)["jwks_uri"])
+            where = str((await self._documents.discover(self._issuer.issuer))["jwks_uri"])
         if "://" in where:
-            return usable_keys(fetch(where))
-        with (self._folder / where).open("rb") as file:
-            return usable_keys(json.loads(file.read(MAX_ANSWER)))
+            return usable_keys(await self._documents.fetch(where))
+        return usable_keys(parse_json(await asyncio.to_thread(_read, self._folder / where)))
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_ANSWER)
 
 
 def usable_keys(document: Any) -> KeySet:

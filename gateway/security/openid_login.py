@@ -28,7 +28,6 @@ import structlog
 from filters import Reason, Refused
 from gateway.security.authentication import Authentication, NotIdentified
 from gateway.security.identities import Issuer
-from gateway.security.issuer_documents import discover, send_form
 from gateway.security.principals import Identity
 
 PATIENCE = 600.0
@@ -38,7 +37,7 @@ MOST = 1000
 DEADLINE = 15.0
 """Seconds for an exchange with the identity provider, and for the wait until it begins."""
 AT_A_TIME = 4
-"""Exchanges at a time: whoever begins logins without end takes no threads from others."""
+"""Exchanges at a time: whoever begins logins without end opens no connections without end."""
 KEPT = 600.0
 """Seconds for which it is known what an identity provider says of itself."""
 _log = structlog.get_logger("dragoman.identity")
@@ -171,7 +170,7 @@ class OpenIdLogin:
             return found
         try:
             async with asyncio.timeout(DEADLINE), self._exchanges:
-                found = await asyncio.to_thread(discover, issuer.issuer)
+                found = await self._authentication.documents.discover(issuer.issuer)
         except (OSError, ValueError) as error:
             _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))
             raise LoginUnavailable(issuer.issuer, "it does not answer") from error
@@ -197,7 +196,7 @@ class OpenIdLogin:
                 secret = (await asyncio.to_thread(path.read_text)).strip()
                 headers["Authorization"] = _basic(issuer.client_id or "", secret)
             async with asyncio.timeout(DEADLINE), self._exchanges:
-                answer = await asyncio.to_thread(send_form, where, form, headers)
+                answer = await self._authentication.documents.send_form(where, form, headers)
         except (OSError, ValueError) as error:
             _log.warning("identity.login-unavailable", issuer=issuer.issuer, why=str(error))
             raise LoginUnavailable(issuer.issuer, "it gives no token") from error

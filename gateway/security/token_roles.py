@@ -23,6 +23,8 @@ class RolesOfTokens:
     def __init__(self) -> None:
         self._of: OrderedDict[str, TokenRoles] = OrderedDict()
         self._changed: dict[str, TokenRoles] = {}
+        self._taken: dict[str, TokenRoles] = {}
+        """Changes that are being kept."""
 
     def show(self, owner: str, issuer: str, roles: frozenset[str], days: int) -> bool:
         """Note that a token of *issuer* said *roles* of *owner*. Returns whether these are others
@@ -32,7 +34,7 @@ class RolesOfTokens:
         if former is None and not roles:
             return False
         same = former is not None and (former.issuer, former.roles) == (issuer, roles)
-        if former is not None and same and until - former.until < AGAIN:
+        if former is not None and same and abs(until - former.until) < AGAIN:
             return False
         self._put(shown := TokenRoles(owner, issuer, roles, until))
         self._changed[owner] = shown
@@ -49,22 +51,32 @@ class RolesOfTokens:
         return bool(self._changed)
 
     def take_changes(self) -> list[TokenRoles]:
-        """What has changed since the last call."""
+        """What has changed since the last call; it goes to `note_kept` or to `put_back` then."""
         changed, self._changed = self._changed, {}
+        self._taken |= changed
         return list(changed.values())
+
+    def note_kept(self, changes: Iterable[TokenRoles]) -> None:
+        """Note that the store has *changes*."""
+        for one in changes:
+            if self._taken.get(one.owner) is one:
+                del self._taken[one.owner]
 
     def put_back(self, changes: Iterable[TokenRoles]) -> None:
         """Take back *changes* that could not be kept."""
         for one in changes:
-            self._changed.setdefault(one.owner, one)
+            if self._taken.get(one.owner) is one:  # Else it has changed again since.
+                del self._taken[one.owner]
+                self._changed.setdefault(one.owner, one)
 
     def learn(self, kept: Iterable[TokenRoles]) -> list[str]:
-        """Know what the store has, where that is newer; the users of whom it says something else
-        than was known."""
+        """Know what the store has, but for what it does not know yet; the users of whom it says
+        something else than was known. The store has what was shown last, however long that
+        counts."""
         changed = []
         for one in kept:
             former = self._of.get(one.owner)
-            if former is not None and former.until >= one.until:
+            if former == one or one.owner in self._changed or one.owner in self._taken:
                 continue
             self._put(one)
             if former is None or (former.issuer, former.roles) != (one.issuer, one.roles):

@@ -3,15 +3,15 @@ reached and listens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.egress import AddressPolicy
+from gateway.egress import AddressPolicy, Proxy
 from gateway.model.host_decisions import HostDecisions
 from gateway.model.hosts import host_and_port
 from gateway.security.identify import Identification
 from gateway.security.networks import Networks, networks
 from gateway.server.addresses import own_addresses, own_bases
+from gateway.server.issuer_requests import IssuerRequests
 from gateway.settings.settings import Settings
 from gateway.settings.values import port_ranges
 
@@ -89,22 +89,28 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
-    identification, file, sessions = _identification(known, settings.identities)
+    identification, file, sessions = _identification(known, settings)
     return Peers(known, identification, file, sessions, base.rstrip("/"), policy, decisions, bases)
 
 
 def _identification(
-    trusted: Networks, path: Path | None
+    trusted: Networks, settings: Settings
 ) -> tuple[Identification, "IdentitiesFile | None", "Sessions | None"]:
+    path = settings.identities
     if path is None:
         return Identification(trusted), None, None
     from gateway.security.authentication import Authentication
     from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.issuer_documents import IssuerDocuments
     from gateway.security.openid_login import OpenIdLogin
     from gateway.security.sessions import Sessions
 
     file = IdentitiesFile(path)
-    authentication = Authentication(file.identities, path)
+    proxy = settings.egress_proxy
+    ask = IssuerRequests(
+        settings.egress_ca, Proxy.parse(proxy.get_secret_value()) if proxy else None
+    )
+    authentication = Authentication(file.identities, path, IssuerDocuments(ask))
     identification = Identification(trusted, authentication=authentication)
     openid = OpenIdLogin(authentication, path.parent)
     return identification, file, Sessions(authentication, openid)

@@ -51,7 +51,10 @@ class TokenRolesRoom(Room):
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._store.submit(partial(token_roles.write, shown=changes))
+            self._roles.note_kept(changes)
         except (StoreUnavailable, TimeoutError):
+            pass
+        finally:  # Whoever shows a token may hang up meanwhile.
             self._roles.put_back(changes)
 
     async def _run(self) -> None:

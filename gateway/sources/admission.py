@@ -110,7 +110,7 @@ class Admission:
         if self._probations is None or not self.is_strangers(source):
             return Visit(target.host, self._agreed, None)
         name, owner = target.destination, source.owner
-        if target.host not in self._agreed and not self._probations.may_tell(
+        if target.host not in self._agreed and not self._probations.may_notify(
             name, owner, self._clock()
         ):
             return None

@@ -14,7 +14,7 @@ _WRITE = (
     "INSERT INTO token_roles (owner, issuer, roles, until, written) "
     "VALUES (:owner, :issuer, :roles, :until, {now}) ON CONFLICT (owner) DO UPDATE SET "
     "issuer = excluded.issuer, roles = excluded.roles, until = excluded.until, "
-    "written = excluded.written WHERE token_roles.until <= excluded.until"
+    "written = excluded.written"
 )
 
 

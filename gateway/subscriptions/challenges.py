@@ -82,7 +82,7 @@ class Challenges:
         if target.scheme not in ("http", "https"):
             raise self._refused(target, "only consumers over HTTP can be asked whether they agree")
         clock = asyncio.get_running_loop().time
-        if not self._probations.may_tell(target.destination, principal.owner, clock()):
+        if not self._probations.may_notify(target.destination, principal.owner, clock()):
             text = "The consumer's host was asked often enough."
             raise QuotaExceeded(Reason.RATE, text, retry_after=60.0)
         callback = self._consents.callback(principal.owner, target.url, clock())

@@ -103,7 +103,7 @@ class WebHooks:
             given = self.consents.given(principal.owner, target.url, clock())
             if given is not None:
                 return given
-        if not self._probations.may_tell(target.destination, principal.owner, clock()):
+        if not self._probations.may_notify(target.destination, principal.owner, clock()):
             raise QuotaExceeded(
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
             )

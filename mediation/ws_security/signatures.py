@@ -22,7 +22,7 @@ another namespace; so where our specifications read such a prefix, it must be si
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.expiry import parse_date_time
 from mediation.model.versions import Wsa
-from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+from mediation.soap.envelopes import elements, local_name, namespace_of, text_of, whole_text
 from mediation.ws_security.algorithms import USUAL, Algorithms, is_signature
 from mediation.ws_security.errors import failed, invalid, unsupported_algorithm
 from mediation.ws_security.header import (
@@ -59,15 +59,18 @@ MAX_REFERENCES = 24
 OLDEST, NEWEST = timedelta(seconds=300), timedelta(seconds=60)
 """How old a message may be, and how far ahead its sender's clock."""
 
-_PREFIX = re.compile(r"(?<![\w.:-])([^\W\d][\w.-]*):(?!/)")
-"""What may be a prefix in the text of an element."""
+_BEFORE_COLON = re.compile(r"([^\x00-,/:-@\[-^`{-\x7f]+):(?!/)")
+"""What may end in a prefix, in the text of an element: letters of ASCII and ``_``, and what XML and
+XPath let stand before or within a name: digits, ``.``, ``-``, and all that is not ASCII."""
+_BEFORE_NAMES = frozenset("-.0123456789")
+"""What of it may stand before a name: XPath has operators and numbers."""
 _READ_BY_PREFIXES = frozenset(
     {
         names.WSE_2004_01, names.WSE_2004_08, names.WSE_2011_03, names.WSN_1_3, names.WSN_1_3_SLASH,
         names.WSN_BR_1_3, names.WSTOP_1_3, names.WSN_2004_06, names.WSN_BR_2004_06, names.WSN_IBM,
         names.WSN_BR_IBM, names.WSRF_RP, names.WSRF_RP_2004_06, names.WSRF_RP_IBM, names.WSMAN,
         names.WSE_FILTER_COMBINED, names.WSE_NOTIFICATION, names.SYNAPSE_TOPIC, names.GRID_EVENTS,
-        names.TDN,
+        names.TDN, names.DRAGOMAN_MANAGEMENT,
     }
 )  # fmt: skip
 """Namespaces of elements in whose text prefixes are read."""
@@ -227,18 +230,28 @@ def _covered(
 def _check_prefixes(covered: etree._Element, named: tuple[str, ...]) -> None:
     """Refuse content that means something by a prefix that is not signed."""
     for element in covered.iter(etree.Element):
-        text = element.text
-        if not text or ":" not in text or namespace_of(element) not in _READ_BY_PREFIXES:
+        if namespace_of(element) not in _READ_BY_PREFIXES:
+            continue
+        text = whole_text(element)  # Comments are not signed, and must hide nothing.
+        if ":" not in text:
             continue
         in_scope = element.nsmap
-        for prefix in _PREFIX.findall(text):
-            if prefix in in_scope and not (
-                prefix in named or _is_written(prefix, in_scope[prefix], element, covered)
-            ):
+        for prefix in _prefixes_in(text, in_scope):
+            if not (prefix in named or _is_written(prefix, in_scope[prefix], element, covered)):
                 raise failed(
                     f"the prefix {prefix}, which {local_name(element)} uses, is not signed: name "
                     "it in InclusiveNamespaces"
                 )
+
+
+def _prefixes_in(text: str, in_scope: Mapping[str | None, str]) -> Iterator[str]:
+    """Those of the prefixes *in_scope* that *text* may use."""
+    for written in set(_BEFORE_COLON.findall(text)):
+        for prefix in in_scope:
+            if prefix is None or not written.endswith(prefix):
+                continue
+            if written == prefix or written[-len(prefix) - 1] in _BEFORE_NAMES:
+                yield prefix
 
 
 def _is_written(prefix: str, uri: str, element: etree._Element, covered: etree._Element) -> bool:

@@ -85,6 +85,10 @@ class Trust:
             return known.leaf
         try:
             chain = self._chain([x509.load_der_x509_certificate(one) for one in certificates], now)
+            if any(
+                (one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain
+            ):
+                raise failed("the certificate is revoked")
             if not signs(chain[0].public_key()):
                 raise _refused("its key is of a kind or size that does not serve")
         except _UNREADABLE:
@@ -117,8 +121,6 @@ class Trust:
                 "nobody who is trusted here issued the certificate for signatures, or it is not "
                 "valid at this time"
             ) from None
-        if any((one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain):
-            raise failed("the certificate is revoked")
         return chain
 
 

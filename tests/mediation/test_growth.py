@@ -4,15 +4,18 @@ The readers are found by walking over the packages and over the table of specifi
 one is tried without a line here; one that wants an argument which is not known here fails.
 """
 
+import functools
 import gc
 import importlib
 import inspect
 import pkgutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +26,8 @@ import filters
 import mediation
 from filters import Expression
 from filters.dialects import XPATH_1_0
+from filters.documents import DEFAULT_LIMITS
+from mediation.agreement import Challenge
 from mediation.detect import read
 from mediation.grid_events.encoding import Generation
 from mediation.matrix.dialects import DIALECTS
@@ -31,9 +36,11 @@ from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeLimits, DimeMessage, Encoder
 from mediation.rendering import Shape, render
 from mediation.specifications import SPECIFICATIONS
+from mediation.ws_security.encryption import read_decryption_keys, read_recipient
 from tests.rigs.mediation import ARRIVAL, ENVELOPES
 from tests.rigs.pace import growth
 from tests.rigs.sample_messages import PAGES
+from tests.rigs.signers import Signers, rsa_pair
 
 SMALL, TIMES, TRIES = 4000, 4, 4
 MEASURABLE = 0.02
@@ -53,6 +60,7 @@ ARGUMENTS: dict[str, Any] = {
     "with_blocks.blocks": [b"<x/>"], "add_header_blocks.blocks": b"<x/>",
     "write_package.attachments": (), "user": "u", "password": "p", "nonce": bytes(16),
     "created": datetime(2026, 1, 1, tzinfo=UTC), "file": "lab", "prefixes": ["p", "#default"],
+    "challenge": Challenge("urn:a", "secret", "http://a.example/"),
 }  # fmt: skip
 """Arguments of readers, by name; of one that has its own, by its name, too."""
 SIGNED = ("mediation.discovery", "mediation.event_signatures.signing")
@@ -86,10 +94,26 @@ def readers() -> Iterator[tuple[str, Reader]]:
 
 
 def _argument(function: str, name: str, module: ModuleType) -> object:
+    arguments = ARGUMENTS
+    if module.__name__.startswith("mediation.ws_security"):
+        arguments = ARGUMENTS | _security()
     for known in (f"{function}.{name}", name):
-        if known in ARGUMENTS:
-            return ARGUMENTS[known]
+        if known in arguments:
+            return arguments[known]
     raise AssertionError(f"{module.__name__}.{function} wants {name}: give it in ARGUMENTS")
+
+
+@functools.cache
+def _security() -> dict[str, Any]:
+    """Arguments of what reads, signs and encrypts by WS-Security."""
+    with tempfile.TemporaryDirectory() as folder:
+        signers = Signers.make(Path(folder), "lab")
+        certificate, key = (path.read_bytes() for path in rsa_pair(Path(folder), "receiver"))
+        return {
+            "trust": signers.trust, "signer": signers.key("lab"), "now": ARGUMENTS["created"],
+            "certificate": certificate, "keys": read_decryption_keys(key), "unique": "u",
+            "recipient": read_recipient(certificate), "limits": DEFAULT_LIMITS,
+        }  # fmt: skip
 
 
 def _call(function: Callable[..., object], arguments: dict[str, Any], octets: bytes) -> object:

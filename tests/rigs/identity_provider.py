@@ -20,7 +20,12 @@ from joserfc import jwt
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 
+from gateway.security.issuer_documents import IssuerDocuments
+from gateway.server.issuer_requests import IssuerRequests
+
 ALGORITHMS = {"RS256": RSAKey, "ES256": ECKey, "EdDSA": OKPKey}
+DOCUMENTS = IssuerDocuments(IssuerRequests())
+"""Reads those of a provider on this machine."""
 
 
 class IdentityProvider:

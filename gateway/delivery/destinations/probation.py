@@ -328,9 +328,9 @@ class Probations:
         """True if the word of *owner* is enough for any host."""
         return self._vouches(owner)
 
-    def may_tell(self, name: Name, owner: str, now: float) -> bool:
-        """True if something else than a message may be sent to *name* for *owner*, now; where it
-        may because the host has attempts left, it has one less."""
+    def may_notify(self, name: Name, owner: str, now: float) -> bool:
+        """True if something else than a message, SubscriptionEnd for one, may be sent to *name* for
+        *owner*, now. It is an attempt of a host on probation, which has so many."""
         if self.has_agreed(name) or self.speaks_for(owner, name[1]):
             return True
         probation = self._of(name[1], now)

@@ -81,7 +81,7 @@ class SubscriptionEnds:
                 if target is None:
                     return
                 now = asyncio.get_running_loop().time()
-                if not self._probations.may_tell(target.destination, subscription.owner, now):
+                if not self._probations.may_notify(target.destination, subscription.owner, now):
                     continue  # Anybody may name any host as EndTo.
                 request = Request(
                     target,

@@ -177,7 +177,7 @@ class SubscriberSequences:
             QuotaExceeded: ``RATE``: its host is on probation, and was asked often enough.
         """
         clock = asyncio.get_running_loop().time
-        if not self._probations.may_tell(target.destination, owner, clock()):
+        if not self._probations.may_notify(target.destination, owner, clock()):
             raise QuotaExceeded(
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
             )
@@ -289,7 +289,9 @@ class SubscriberSequences:
         clock = asyncio.get_running_loop().time
         try:
             target = await self._consumers.check(outgoing.to, owner)
-            if target is None or not self._probations.may_tell(target.destination, owner, clock()):
+            if target is None or not self._probations.may_notify(
+                target.destination, owner, clock()
+            ):
                 return
             request = Request(
                 target,

@@ -27,7 +27,7 @@ from gateway.backup.errors import BackupError
 from gateway.backup.reading import Backup, verify
 from gateway.backup.restoration import restore
 from gateway.backup.sources import sources_of
-from gateway.security import audit, audit_records
+from gateway.security import audit, audit_chain
 from gateway.security.identify import OPERATOR
 from gateway.server.data_folder import DataInUse, lock
 from gateway.settings.settings import Settings
@@ -126,13 +126,13 @@ def test_the_audit_log_is_whole_in_a_backup(
     for number in range(3):
         log.note(OPERATOR, "Subscribe", str(number))
         log.write()
-    whole = audit_records.verify(path)
+    whole = audit_chain.verify(path)
     with path.open("ab") as file:
         file.write(b'{"number":')  # A record that is being written.
     settings = Settings(data=tmp_path)
     write_backup(sources_of(settings), tmp_path / "backup.tar", tmp_path, None)
     restored(tmp_path / "backup.tar", tmp_path / "new")
-    assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == whole
+    assert audit_chain.verify(tmp_path / "new" / "audit.jsonl") == whole
 
 
 def test_two_do_not_write_into_one_file(sources: Sources, tmp_path: Path) -> None:

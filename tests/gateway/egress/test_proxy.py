@@ -23,12 +23,15 @@ from gateway.egress import (
     TransportByScheme,
     parse_target,
 )
+from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.tls import client_context
+from gateway.server.issuer_requests import IssuerRequests
 from gateway.settings.settings import SettingsError, read_settings
-from tests.gateway.egress.test_options import failure_of
+from tests.gateway.egress.test_consumer_options import failure_of
 from tests.rigs import soap_tcp as tcp
 from tests.rigs.certificates import Authority
 from tests.rigs.gateways import running
+from tests.rigs.identity_provider import identity_provider
 from tests.rigs.scripted_peers import (
     ACCEPTED,
     QUICK,
@@ -102,6 +105,15 @@ class SmallProxy:
             while octets := await reader.read(65536):
                 writer.write(octets)
                 await writer.drain()
+
+
+async def test_issuers_of_tokens_are_asked_through_it() -> None:
+    small = SmallProxy()
+    with identity_provider() as provider:
+        async with consuming(small) as proxy:
+            ask = IssuerRequests(proxy=Proxy("127.0.0.1", proxy.port))
+            found = await IssuerDocuments(ask).discover(provider.issuer)
+    assert found["issuer"] == provider.issuer and len(small.seen) == 1
 
 
 @asynccontextmanager

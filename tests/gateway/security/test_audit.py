@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.security import audit
 from gateway.security.audit import AuditLog
-from gateway.security.audit_records import (
+from gateway.security.audit_chain import (
     FIRST,
     REMOVED,
     AuditUnusable,

@@ -23,7 +23,12 @@ from gateway.security.passwords import hash_password
 from gateway.security.principals import Identity
 from gateway.security.rights import ALL_RIGHTS, Right
 from tests.rigs.certificates import Authority
-from tests.rigs.identity_provider import ALGORITHMS, IdentityProvider, identity_provider
+from tests.rigs.identity_provider import (
+    ALGORITHMS,
+    DOCUMENTS,
+    IdentityProvider,
+    identity_provider,
+)
 
 KEY, SHORT_LIVED, GONE = (PREFIX + letter * 43 for letter in "ksg")
 PASSWORD = "öffne dich: Sesam"
@@ -71,7 +76,7 @@ async def authentication(
     provider: IdentityProvider, tmp_path: Path
 ) -> AsyncIterator[Authentication]:
     provider.down = False
-    yield Authentication(identities(provider.issuer), tmp_path / "identities.toml")
+    yield Authentication(identities(provider.issuer), tmp_path / "identities.toml", DOCUMENTS)
 
 
 async def prove(
@@ -291,7 +296,9 @@ async def test_keys_rotate(
 
 
 async def test_an_issuer_that_is_down(provider: IdentityProvider, tmp_path: Path) -> None:
-    authentication = Authentication(identities(provider.issuer), tmp_path / "identities.toml")
+    authentication = Authentication(
+        identities(provider.issuer), tmp_path / "identities.toml", DOCUMENTS
+    )
     provider.down = True
     refused = await refusal(authentication, f"Bearer {provider.token()}")
     assert refused.reason is Reason.UNAVAILABLE
@@ -302,7 +309,7 @@ async def test_keys_of_a_file(provider: IdentityProvider, tmp_path: Path) -> Non
     (tmp_path / "keys.json").write_text(json.dumps(provider.key_set))
     text = f'[[issuers]]\nissuer = "{provider.issuer}"\naudience = "dragoman"\nkeys = "keys.json"'
     authentication = Authentication(
-        parse_identities(text.encode(), Path("x")), tmp_path / "identities.toml"
+        parse_identities(text.encode(), Path("x")), tmp_path / "identities.toml", DOCUMENTS
     )
     found = await prove(authentication, f"Bearer {provider.token()}")
     assert found is not None and found.owner == "user:mole"
@@ -323,7 +330,8 @@ def test_keys_that_sign_nothing(document: object) -> None:
 def test_a_certificate(tmp_path: Path) -> None:
     pem, _ = Authority(tmp_path).issue("mole.example.org")
     certificate = ssl.PEM_cert_to_DER_cert(pem.read_text())
-    found = Authentication(Identities(), tmp_path / "identities.toml").of_certificate(certificate)
+    known = Authentication(Identities(), tmp_path / "identities.toml", DOCUMENTS)
+    found = known.of_certificate(certificate)
     assert found is not None and found.owner.startswith("cert:CN=")
     rows = f"""
         [[users]]
@@ -332,7 +340,9 @@ def test_a_certificate(tmp_path: Path) -> None:
         subject = "{found.owner.removeprefix("cert:")}"
         user = "mole"
     """
-    known = Authentication(parse_identities(rows.encode(), Path("x")), tmp_path / "identities.toml")
+    known = Authentication(
+        parse_identities(rows.encode(), Path("x")), tmp_path / "identities.toml", DOCUMENTS
+    )
     mole = known.of_certificate(certificate)
     assert mole is not None and mole.owner == "user:mole"
     assert known.of_certificate(b"no certificate") is None
@@ -377,7 +387,7 @@ async def test_the_tenant_of_a_token(
     provider.down = False
     issuer = f'[[issuers]]\nissuer = "{provider.issuer}"\naudience = "dragoman"\n{row}\n'
     found = parse_identities((TENANTS + issuer).encode(), Path("identities.toml"))
-    authentication = Authentication(found, tmp_path / "identities.toml")
+    authentication = Authentication(found, tmp_path / "identities.toml", DOCUMENTS)
     value = f"Bearer {provider.token(sub='mole', **claims)}"
     if tenant is None:
         assert (await refusal(authentication, value)).reason is Reason.NOT_IDENTIFIED

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.security.api_keys import api_key_id, hash_api_key
-from gateway.security.audit_records import read_records, verify
+from gateway.security.audit_chain import read_records, verify
 from gateway.security.identities_editing import (
     add_key,
     add_user,

@@ -11,13 +11,14 @@ from adapters.rabbitmq import messages as amqp
 from adapters.stomp import messages as stomp
 from filters import Step, Topic
 from gateway.security.audit import AuditLog
-from gateway.security.audit_records import read_records
+from gateway.security.audit_chain import read_records
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification
 from gateway.security.identities import parse_identities
 from gateway.security.native_rights import NativeRights
 from mediation.model.messages import Notification
 from mediation.names import BROKER_USER
+from tests.rigs.identity_provider import DOCUMENTS
 
 STORMS, TIDES = (Topic((Step(None, one),)) for one in ("storms", "tides"))
 RULES = b"""
@@ -106,7 +107,7 @@ def test_what_a_user_of_the_broker_may_publish(
     tmp_path: Path, source: str, topic: Topic | None, allowed: bool
 ) -> None:
     file = tmp_path / "identities.toml"
-    authentication = Authentication(parse_identities(RULES, file), file)
+    authentication = Authentication(parse_identities(RULES, file), file, DOCUMENTS)
     log = AuditLog(tmp_path / "audit.jsonl")
     log.open()
     rights = NativeRights(Identification(authentication=authentication), log)

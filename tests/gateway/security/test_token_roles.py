@@ -62,13 +62,33 @@ def test_the_roles_of_the_last_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known.find("user:a") is None and known.find("user:c") is not None
 
 
+def test_an_issuer_whose_roles_count_for_fewer_days_than_before() -> None:
+    """What was shown before counts no longer for that, here nor at other gateways."""
+    known, other = RolesOfTokens(), RolesOfTokens()
+    known.show("user:a", ISSUER, WARD, 30)
+    before = known.take_changes()
+    other.learn(before)
+    assert not known.show("user:a", ISSUER, WARD, 1)
+    [fewer] = known.take_changes()
+    assert abs(fewer.until - time.time() - DAY) < 60
+    known.put_back(before)
+    assert not known.has_changed, "it has changed since"
+    assert known.learn(before) == [], "what the store has is older than what is on its way there"
+    assert known.find("user:a") == fewer
+    known.note_kept([fewer])
+    known.show("user:a", ISSUER, frozenset(), 1)
+    [withdrawn] = known.take_changes()
+    assert other.learn([withdrawn]) == ["user:a"]
+    assert other.find("user:a") == withdrawn
+
+
 async def test_rows_of_what_was_shown(store: Store) -> None:
     one = TokenRoles("user:a", ISSUER, WARD, 100.0)
-    older = TokenRoles("user:a", ISSUER, frozenset(), 50.0)
+    before = TokenRoles("user:a", ISSUER, frozenset(), 500.0)
+    await store.submit(lambda rows: token_roles.write(rows, [before]))
     await store.submit(lambda rows: token_roles.write(rows, [one]))
-    await store.submit(lambda rows: token_roles.write(rows, [older]))
     found, moment = await store.submit(lambda rows: token_roles.learn(rows, 0.0))
-    assert found == [one]
+    assert found == [one], "shown last, though it counts for a shorter time"
     later = await store.submit(lambda rows: token_roles.learn(rows, moment + 60.0))
     assert later[0] == [] and later[1] >= moment
     await store.submit(lambda rows: token_roles.delete_old(rows, 100.0))

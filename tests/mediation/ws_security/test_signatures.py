@@ -253,6 +253,43 @@ def test_every_octet_of_the_signed_parts_counts(signers: Signers) -> None:
     assert accepted <= 40  # Prefixes of what is not canonicalised, and names of namespaces.
 
 
+def test_prefixes_of_our_own_operations(signers: Signers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic by which an operator selects subscriptions is one that was signed."""
+    monkeypatch.setattr(signing, "_prefixes_in", lambda _: [])
+    body = (
+        f'<m:EndSubscriptions xmlns:m="{names.DRAGOMAN_MANAGEMENT}" xmlns:w="urn:w"><m:Selection>'
+        "<m:Topic>w:storm</m:Topic></m:Selection></m:EndSubscriptions>"
+    )
+    octets = signers.signed("mole", envelope(body))
+    with pytest.raises(Refused, match="the prefix w, which Topic uses, is not signed"):
+        verify_message(octets, signers.trust, now=datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- nothing -->w:storm",
+        "w<!-- nothing -->:storm",
+        "child::w:storm",
+        "self::w:*",
+        "2 -w:storm",
+        "(w:storm)|w:calm",
+    ],
+)
+def test_a_prefix_is_found_wherever_it_is_read(
+    signers: Signers, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Comments, which are not signed, hide none; nor do axes and operators of XPath."""
+    monkeypatch.setattr(signing, "_prefixes_in", lambda _: [])
+    body = (
+        f'<n:Subscribe xmlns:n="{names.WSN_1_3}" xmlns:w="urn:w"><n:Filter><n:MessageContent>'
+        f"{text}</n:MessageContent></n:Filter></n:Subscribe>"
+    )
+    octets = signers.signed("mole", envelope(body))
+    with pytest.raises(Refused, match="the prefix w, which MessageContent uses, is not signed"):
+        verify_message(octets, signers.trust, now=datetime.now(UTC))
+
+
 def test_prefixes_of_content_are_signed(signers: Signers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who binds the prefix of a topic to another namespace is found out, also where the signer has
     not named it: then it has to be one that the canonical form has."""
@@ -355,8 +392,9 @@ def test_a_revoked_certificate(tmp_path: Path) -> None:
     _openssl(folder, "ca", "-config", "ca.cnf", "-revoke", "m.pem")
     _openssl(folder, "ca", "-config", "ca.cnf", "-gencrl", "-out", "ca.crl")
     revoked = (tmp_path / "ca.pem").read_bytes() + (tmp_path / "ca.crl").read_bytes()
-    with pytest.raises(Refused, match="revoked"):
-        verify_message(octets, read_trust(revoked), now=datetime.now(UTC))
+    for trusted in (revoked, revoked + (tmp_path / "m.pem").read_bytes()):  # Also if it is named.
+        with pytest.raises(Refused, match="revoked"):
+            verify_message(octets, read_trust(trusted), now=datetime.now(UTC))
     foreign = Authority(tmp_path).certificate.read_bytes() + (tmp_path / "ca.crl").read_bytes()
     with pytest.raises(ValueError, match="by none of its authorities"):
         read_trust(foreign)

@@ -406,5 +406,5 @@ def test_who_agrees_for_a_host(owner: str, host: str, agreed: bool) -> None:
     destination = OutboxDestination(name)
     probations.admit(destination, owner, 0.0)
     assert (destination.probation is None) is agreed
-    assert probations.may_tell(name, owner, 0.0) is agreed
+    assert probations.may_notify(name, owner, 0.0) is agreed
     assert (probations.gate_for(name, owner, lambda: 0.0) is None) is agreed

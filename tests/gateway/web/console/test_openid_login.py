@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from gateway.security import openid_login, sessions
-from gateway.security.audit_records import read_records
+from gateway.security.audit_chain import read_records
 from gateway.security.identities_editing import create_identities
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer

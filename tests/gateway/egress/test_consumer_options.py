@@ -25,7 +25,7 @@ from gateway.egress import (
     TransportByScheme,
     parse_target,
 )
-from gateway.egress.options import PLAIN
+from gateway.egress.consumer_options import PLAIN
 from gateway.security.tls import TlsError
 from mediation.model.messages import Attachment, Packaging
 from tests.rigs.certificates import Authority
