@@ -2,8 +2,9 @@
 
 Each event counts once, by its signer and the id that was signed, in all gateways of a store. One
 that came over a gateway is remembered before it is published; its sender may try again, with the
-same message id. What the messaging system yields is remembered when it is settled, and not sooner:
-what it yields once more before, after a crash, is still delivered. Both are remembered for as long
+same message id. What the messaging system yields is remembered here as long as it is under way, and
+in the store when it is settled, and not sooner: what it yields once more before, after a crash, is
+still delivered. Both are remembered for as long
 as the signature counts, and `WAITING` longer, for events that wait at the messaging system.
 """
 
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
@@ -80,6 +82,8 @@ class SignatureChecks:
         self._now = now
         self._noted: dict[tuple[str, str], Row] = {}
         """Events that were delivered, which the store does not know yet."""
+        self._under_way: WeakValueDictionary[tuple[str, str], Delivery] = WeakValueDictionary()
+        """Deliveries that are not settled; those that somebody let go of are no more."""
         self._outcomes = dict.fromkeys(Outcome, 0)
 
     async def admit(self, notifications: Sequence[Notification], tenant: str) -> None:
@@ -128,16 +132,20 @@ class SignatureChecks:
             return delivery
         try:
             found = await self._signature_of_native(notification, topic, requirement)
-            if await self._was_delivered(found):
-                if delivery.redelivered:  # It was settled, and the messaging system does not know.
-                    return None
+            settled = await self._was_delivered(found)
+            if settled and delivery.redelivered:  # The messaging system does not know it yet.
+                return None
+            under_way = (found.identifier, found.id) in self._under_way
+            if settled or (under_way and not delivery.redelivered):
                 raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
         except NotSigned as refused:
             await self._set_aside(delivery, refused)
             return None
         self._outcomes[Outcome.SIGNED] += 1
         row = _row(found, notification, DELIVERED, requirement)
-        return ObservedDelivery(delivery, lambda _: self._note(row))
+        observed = ObservedDelivery(delivery, lambda _: self._note(row))
+        self._under_way[found.identifier, found.id] = observed
+        return observed
 
     async def is_signed(self, delivery: Delivery) -> bool:
         """Check what the messaging system yields besides, for a filter that it decides itself, as
