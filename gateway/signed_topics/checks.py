@@ -2,11 +2,11 @@
 
 Each event counts once, by its signer and the id that was signed, in all gateways of a store. One
 that came over a gateway is remembered before it is published; its sender may try again, with the
-same message id, until it is delivered, and for `signed_events.AGAIN` in any case. What the messaging
-system yields is remembered here as long as it is under way, and in the store when it is settled,
-and not sooner: what it yields once more before, after a crash, is still delivered. Both are
-remembered for at least as long as the signature counts, and `WAITING` longer, for events that wait
-at the messaging system.
+same message id, until it is delivered, and for `signed_events.AGAIN` in any case. What the
+messaging system yields is remembered here as long as it is under way, and in the store when it is
+settled, and not sooner: what it yields once more before, after a crash, is still delivered. Both
+are remembered for at least as long as the signature counts, and `WAITING` longer, for events that
+wait at the messaging system.
 """
 
 import asyncio
