@@ -202,8 +202,8 @@ async def test_each_tenant_gets_its_own(tmp_path: Path, monkeypatch: pytest.Monk
         assert (await tenants.post("ada", asked))[0] == 200
         [other] = [one for one in run.gateway.subscriptions.entries if one is not entry]
         path = f"/api/v1/subscriptions/{other.id}/replay"
-        status_, said = await tenants.ask("bob", "POST", path, RANGE)
-        assert (status_, b"of your tenant" in said) == (403, True)
+        status_, answer = await tenants.ask("bob", "POST", path, RANGE)
+        assert (status_, b"of your tenant" in answer) == (403, True)
 
 
 async def test_what_is_not_replayed(tmp_path: Path) -> None:
