@@ -113,6 +113,29 @@ async def test_an_event_counts_once_over_restarts(tmp_path: Path) -> None:
             assert await outcomes(run) == {"signed": 2, "replayed": 1}
 
 
+async def test_copies_of_other_gateways(tmp_path: Path) -> None:
+    """An event that comes on two ways is no event that somebody repeats."""
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    async with running(tmp_path / "data", signed_topics=rows) as run:
+        for id, origin, properties, status in (
+            ("1", "1f.2b", signed(), 202),
+            ("2", "1f.2b", signed(), 202),
+            ("3", "1f.2c", signed(), 403),
+            ("4", "1f.2d", {}, 403),
+        ):
+            event = {
+                "specversion": "1.0", "id": id, "source": "urn:mole", "type": "gale",
+                "topic": TOPIC, "datacontenttype": "application/xml", "data": GALE.decode(),
+                **properties,
+            }  # fmt: skip
+            answer = await run.request(
+                "POST", "/events", json.dumps(event).encode(), dragoman_hops="1",
+                dragoman_origin=origin, content_type="application/cloudevents+json",
+            )  # fmt: skip
+            assert answer.status == status, (id, answer.body)
+        assert await outcomes(run) == {"signed": 1, "replayed": 1, "unsigned": 1}
+
+
 async def test_an_event_that_was_delivered_is_not_sent_again(
     tmp_path: Path, store_url: str
 ) -> None:
