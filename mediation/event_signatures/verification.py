@@ -120,11 +120,7 @@ class EventVerifier:
             SignatureInvalid: It is not.
         """
         header = _header_of(signature)
-        try:
-            signer = self._signer(header, now)
-        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
-            text = error.text if isinstance(error, Refused) else str(error)
-            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
+        signer = self._trusted_signer(header, now)
         content = _signed_content(header, payload)
         if attachments is not None and header.attachments != tuple(map(digest_of, attachments)):
             raise SignatureInvalid("the attachments are not those that were signed")
@@ -132,9 +128,28 @@ class EventVerifier:
             jws.deserialize_compact(signature, signer.key, registry=registry(), payload=content)
         except (JoseError, ValueError, TypeError):
             raise SignatureInvalid("the event is not what was signed") from None
-        return EventSignature(
-            signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
-        )
+        return _said(header, signer)
+
+    def read(self, signature: str, *, now: datetime) -> EventSignature:
+        """Return what *signature* says. It was checked before: that it signs the event is not.
+
+        Raises:
+            SignatureInvalid: It cannot be read, or its signer is not trusted.
+        """
+        header = _header_of(signature)
+        return _said(header, self._trusted_signer(header, now))
+
+    def _trusted_signer(self, header: "_Header", now: datetime) -> "_Chain":
+        """As `_signer`.
+
+        Raises:
+            SignatureInvalid: It is not trusted, or cannot be read.
+        """
+        try:
+            return self._signer(header, now)
+        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
+            text = error.text if isinstance(error, Refused) else str(error)
+            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
 
     def _signer(self, header: "_Header", now: datetime) -> "_Chain":
         """The signer that *header* names.
@@ -206,6 +221,12 @@ class _Chain:
     identifier: str
     begins: datetime
     ends: datetime
+
+
+def _said(header: _Header, signer: _Chain) -> EventSignature:
+    return EventSignature(
+        signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
+    )
 
 
 def _header_of(signature: str) -> _Header:

@@ -14,7 +14,7 @@ from dragoman.client import CloudEventsClient, GatewayError, GridEventsClient, W
 from dragoman.signing import Signer
 from filters import parse_clark
 from gateway.parsing import Parsing
-from gateway.signed_topics.checks import SignatureChecks
+from gateway.signed_topics.checks import NotSigned, SignatureChecks
 from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
 from gateway.signed_topics.settings import SignedTopicsRow
 from gateway.store import Store
@@ -111,6 +111,56 @@ async def test_an_event_counts_once_over_restarts(tmp_path: Path) -> None:
             assert await publish() == 202
             assert await publish(id="8") == 403  # Nobody else may, nor in another message.
             assert await outcomes(run) == {"signed": 2, "replayed": 1}
+
+
+async def test_copies_of_other_gateways(tmp_path: Path) -> None:
+    """An event that comes on two ways is no event that somebody repeats."""
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    async with running(tmp_path / "data", signed_topics=rows) as run:
+        for id, origin, properties, status in (
+            ("1", "1f.2b", signed(), 202),
+            ("2", "1f.2b", signed(), 202),
+            ("3", "1f.2c", signed(), 403),
+            ("4", "1f.2d", {}, 403),
+        ):
+            event = {
+                "specversion": "1.0", "id": id, "source": "urn:mole", "type": "gale",
+                "topic": TOPIC, "datacontenttype": "application/xml", "data": GALE.decode(),
+                **properties,
+            }  # fmt: skip
+            answer = await run.request(
+                "POST", "/events", json.dumps(event).encode(), dragoman_hops="1",
+                dragoman_origin=origin, content_type="application/cloudevents+json",
+            )  # fmt: skip
+            assert answer.status == status, (id, answer.body)
+        assert await outcomes(run) == {"signed": 1, "replayed": 1, "unsigned": 1}
+
+
+async def test_an_event_that_was_delivered_is_not_sent_again(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Its sender may try again for minutes, or until it is delivered; then who repeats it is
+    refused, though with the same message id: messaging systems forget ids sooner."""
+    store = Store(store_url)
+    await store.start()
+    moments = [now()]
+    topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
+    checks = SignatureChecks(topics, store, Parsing(), now=lambda: moments[-1])
+    events = [Notification("1", "urn:mole", GALE, now(), parse_clark(TOPIC), properties=signed())]
+    await checks.admit(events, "")
+    moments.append(moments[0] + timedelta(minutes=11))
+    await checks.admit(events, "")
+    system = MemoryAdapter()
+    await system.start([EVERYTHING_WANTED])
+    await system.publish(events)
+    (await checks.remember(await anext(system.deliveries()))).settle()
+    await checks.flush()
+    with pytest.raises(NotSigned, match="came before"):
+        await checks.admit(events, "")
+    moments.append(moments[0] + timedelta(minutes=4))
+    await checks.admit(events, "")
+    await system.close()
+    await store.close()
 
 
 async def test_a_copy_is_found_while_the_first_is_under_way(tmp_path: Path, store_url: str) -> None:
