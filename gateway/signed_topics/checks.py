@@ -224,6 +224,7 @@ class SignatureChecks:
             notification.payload,
             now=self._now(),
             attachments=[part.content for part in notification.attachments],
+            wrapped=True,
         )
         try:
             found = await self._parsing.run_off_loop(notification.octets, verify)

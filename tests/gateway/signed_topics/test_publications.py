@@ -18,9 +18,10 @@ from gateway.signed_topics.checks import NotSigned, SignatureChecks
 from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
 from gateway.signed_topics.settings import SignedTopicsRow
 from gateway.store import Store
+from mediation.event_signatures import EventSignature
 from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
-from tests.rigs.event_signatures import credentials, now, pem, signer
+from tests.rigs.event_signatures import credentials, now, pem, signer, verifier
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
@@ -198,6 +199,19 @@ def test_rows_say_which_topics_and_whose_signatures(tmp_path: Path) -> None:
     unusable["signers"].unlink()
     with pytest.raises(SignersUnusable, match="cannot be read"):
         SignedTopics([SignedTopicsRow(**unusable)])
+
+
+def test_a_name_is_not_taken_for_an_identifier(tmp_path: Path) -> None:
+    def said(signature: str) -> EventSignature:
+        return verifier().verify(signature, GALE, now=now())
+
+    mole = said(signed()[EVENT_SIGNATURE])
+    other = said(signed(mole.identifier)[EVENT_SIGNATURE])
+    assert other.name == mole.identifier != other.identifier
+    rows = [SignedTopicsRow(**row(tmp_path, names=[mole.identifier]))]
+    requirement = SignedTopics(rows).of(parse_clark(TOPIC), "")
+    assert requirement is not None
+    assert requirement.names_signer(mole) and not requirement.names_signer(other)
 
 
 async def test_certificates_are_read_again(tmp_path: Path) -> None:
