@@ -21,10 +21,18 @@ from filters.topics.topics import Step, Topic
 SLICE_ROWS, SLICE_OCTETS = 20_000, 16 * 2**20
 """Rows of a slice, and bytes of them, about; twice as much is in memory meanwhile. Each slice reads
 whole files, of 50,000 rows at most: small slices read them more often."""
+WHOLE = 4
+"""Slices of this size that are in memory at a time; where more are, they are smaller."""
 SPANS = 20_000
 """Files whose first and last times are remembered; they never change."""
 NAMED = 20
 """Damaged files that are named."""
+
+
+def share_of(readers: int) -> tuple[int, int]:
+    """The rows of a slice, and bytes of them, where so many *readers* keep one each."""
+    parts = max(WHOLE, readers)
+    return SLICE_ROWS * WHOLE // parts, SLICE_OCTETS * WHOLE // parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def key_of(order_key: str, notification: Notification) -> str:
         key = "" if notification.topic is None else str(notification.topic)
     else:
         key = notification.properties.get(order_key.removeprefix(PROPERTY), "")
-    if len(key) > _SHORT or "\0" in key:
+    if len(key) > _SHORT or not key.isprintable():  # Databases take no NUL, nor half characters.
         return f"#{sha256(key.encode(errors='surrogatepass')).hexdigest()[: _SHORT - 1]}"
     return key
 

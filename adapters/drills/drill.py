@@ -96,7 +96,11 @@ class Drill:
         self._kind: type[Isolating] = kind
         self._settings = settings
         self.name = f"dragoman-drill-{secrets.token_hex(4)}"
-        made = kind.isolate(url, settings, name=self.name)
+        try:
+            made = kind.isolate(url, settings, name=self.name)
+        except ValueError as exc:
+            text = f"the URL cannot be read: {self._shown(str(exc))}"
+            raise AdapterError(Reason.INTERNAL, text) from exc
         self._address = made.address
         load(made.url, data=Path(), settings=made.settings)
         self._opened = False
@@ -166,8 +170,12 @@ class Drill:
                 assert isinstance(adapter, Isolating)
                 async with asyncio.timeout(REMOVING if self._opened else KNOCKING):
                     left = [*await adapter.remove()]
-            except (AdapterUnavailable, TimeoutError) as exc:
-                why = exc.text if isinstance(exc, Refused) else "the system does not answer"
+            except AdapterUnavailable as exc:
+                why = exc.text
+            except TimeoutError:
+                why = "the system does not answer"
+            except Exception as exc:  # What was made under other names is removed all the same.
+                why = f"{type(exc).__name__}: {exc}"
             if why and not self._opened:
                 continue  # It let nobody in.
             if why:

@@ -10,7 +10,7 @@ class ObservedDelivery:
     """Wraps a delivery of any system; *settled* is called with its notification once, when it is
     settled."""
 
-    __slots__ = ("_delivery", "_settled")
+    __slots__ = ("__weakref__", "_delivery", "_settled")
 
     def __init__(self, delivery: Delivery, settled: Callable[[Notification], None]) -> None:
         self._delivery = delivery

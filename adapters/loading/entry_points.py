@@ -7,7 +7,8 @@ parties add a scheme with an entry point::
     kafka = "my_package:KafkaAdapter"
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -19,6 +20,7 @@ from filters import Reason, Refused
 from filters.extras import how_to_install
 
 ENTRY_POINT_GROUP = "dragoman.adapters"
+_PASSWORD = re.compile("//[^:/?#@]*:(.*)@", re.DOTALL)
 
 _METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "close")
 """The methods of `adapters.Adapter`."""
@@ -174,13 +176,21 @@ def _package(point: EntryPoint) -> str:
 
 def without_password(text: str, url: str) -> str:
     """Return *text* without the password of *url*, both percent-encoded and decoded."""
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        password = None
-    for secret in (password, unquote(password)) if password else ():
-        text = text.replace(secret, "...")
+    for password in filter(None, _passwords_of(url)):
+        for secret in (password, unquote(password)):
+            text = text.replace(secret, "...")
     return text
+
+
+def _passwords_of(url: str) -> Sequence[str | None]:
+    """What may be the password of *url*: where it cannot be read, errors quote any part of it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        found = _PASSWORD.search(url)
+        return [found[1], re.split("[/?#]", found[1])[0]] if found else []
+    return [parts.password]
 
 
 def _wrong(point: EntryPoint, text: str) -> AdapterError:

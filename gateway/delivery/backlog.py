@@ -22,6 +22,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from gateway.delivery.batching import most_elements
+from gateway.delivery.destinations.breaker import LAST_PROBE
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.pending import Message
@@ -41,9 +42,6 @@ from mediation.rendering import delivery_id
 
 LOADED = 16
 """Deliveries that are loaded at a time for one subscription."""
-BEHIND = 5.0
-"""Seconds after which is looked again whether rows of keys that are under way can be loaded; the
-end of an attempt says so before."""
 LOADS = 64
 """Outboxes that are loaded at a time."""
 BURIED, BURIED_OUTBOXES = 64, 8
@@ -310,20 +308,23 @@ class BacklogStorage:
         due = None if outbox.width == 1 else time.time()
         id_, partition = outbox.entry.id, self._partition
         under_way = None
+        probes = due is not None and (outbox.breaker.open or outbox.destination.breaker.open)
         if outbox.keyed:
             under_way = frozenset(one.position for one in outbox.in_flight)
-            limit = LOADED  # One that fails holds up no others.
+            limit = 1 if probes else LOADED  # One that fails holds up no others.
 
         def operation(connection: Connection) -> Loaded:
             loaded = rows.load(
                 connection, id_, limit=limit, due=due, partition=partition, under_way=under_way
             )
+            if not loaded and probes:  # A probe is made in time, however late rows are due.
+                loaded = rows.load(
+                    connection, id_, limit=1, soonest=True, partition=partition,
+                    under_way=under_way,
+                )  # fmt: skip
             if loaded:
                 return loaded, None
-            later = rows.next_due(connection, id_, partition=partition, under_way=under_way)
-            if later is None and under_way:  # All that wait stand behind what is under way.
-                later = time.time() + BEHIND
-            return loaded, later
+            return [], rows.next_due(connection, id_, partition=partition, under_way=under_way)
 
         self._submit(operation, partial(self._have_loaded, outbox, under_way or frozenset()))
 
@@ -333,12 +334,13 @@ class BacklogStorage:
         freed = bool(under_way - {one.position for one in outbox.in_flight})
         if freed and not loaded:
             later = None
+        behind = bool(under_way) and not (freed or loaded) and later is None
         self._reading.discard(outbox)
         self._loads -= 1
         until = None if later is None else self._loop.time() + max(0.1, later - time.time())
         taken = () if outbox.entry.silent else loaded
         deliveries = [self._loaded_delivery(outbox, *one) for one in taken]
-        outbox.end_load(deliveries, found=bool(loaded) or freed, until=until)
+        outbox.end_load(deliveries, found=bool(loaded) or freed, until=until, behind=behind)
         if outbox in self._over_bounds:
             self._bury_next()
         self._changed(outbox, True)
@@ -387,6 +389,19 @@ class BacklogStorage:
             due=pending.due,
         )
         self._submit(operation, lambda _: None)
+
+    def hasten(self, outbox: Outbox) -> None:
+        """Try soon what failed while the consumer of *outbox* was away, which is back."""
+
+        def hastened(_: None) -> None:
+            outbox.until = 0.0
+            self._changed(outbox, False)
+
+        operation = partial(
+            rows.hasten,
+            subscription=outbox.entry.id, partition=self._partition, due=time.time() + LAST_PROBE,
+        )  # fmt: skip
+        self._submit(operation, hastened)
 
     def bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> Death:
         """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""

@@ -148,7 +148,8 @@ class Dispatcher:
             if backlog is not None:
                 outbox = self.outboxes[entry]
                 outbox.destination.ease_in(now)
-                self._resume(outbox, backlog, now + max(0.0, backlog.due - wall))
+                in_turn = outbox.width == 1  # Else others may be due before the first.
+                self._resume(outbox, backlog, now + max(0.0, in_turn and backlog.due - wall))
 
     def _resume(self, outbox: Outbox, backlog: Backlog, until: float) -> None:
         outbox.find_rows(backlog.count, backlog.octets, until)
@@ -429,8 +430,8 @@ class Dispatcher:
             if outcome.connecting and outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
                     waiting.owner.stalled(waiting)
-        else:
-            outbox.note_answer(pending, now)
+        elif outbox.note_answer(pending, now) and outbox.width > 1 and outbox.stored:
+            self.backlog.hasten(outbox)
         probation = outbox.destination.probation
         if probation is not None and probation.over:
             self._never_agreed(outbox.entry, True)

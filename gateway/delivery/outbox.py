@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Protocol
 
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
-from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
+from gateway.delivery.destinations.breaker import FAILURES, FIRST_PROBE, Breaker
 from gateway.delivery.destinations.destination import Destination
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
@@ -78,9 +78,10 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "batched", "beats", "breaker", "destination", "entry", "failing_keys", "gathers_until",
-        "held", "holding", "in_flight", "keyed", "lane", "live", "loaded", "loading", "octets",
-        "one_by_one", "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
+        "batched", "beats", "behind", "breaker", "destination", "entry", "failing_keys",
+        "gathers_until", "held", "holding", "in_flight", "keyed", "lane", "live", "loaded",
+        "loading", "octets", "one_by_one", "owner", "pace", "queued", "smooth", "unsaved_numbers",
+        "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +96,8 @@ class Outbox(Timed):
         self.entry = entry
         self.owner = owner
         self.failing_keys: set[str | None] = set()
-        """Keys that failed since the last success: several are a consumer in trouble."""
+        """Keys that the consumer refused for now since the last success: several are a consumer in
+        trouble."""
         self.batched = entry.delivery.batched
         """One message has several deliveries."""
         delivery = entry.delivery
@@ -127,6 +129,8 @@ class Outbox(Timed):
         self.breaker = Breaker(probe)
         self.unsaved_numbers: UnsavedNumbers | None = None
         """Numbers of its sequence in memory, where it has one."""
+        self.behind = False
+        """All rows are of keys that are under way: none can be loaded before one of these ends."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""
         self.loading = False
@@ -192,7 +196,7 @@ class Outbox(Timed):
     def must_load(self) -> bool:
         """True if the next delivery is a row that is not in memory."""
         if self.keyed and not self.loaded:  # Rows under way stay rows.
-            return self.held + self.holding > len(self.in_flight)
+            return not self.behind and self.held + self.holding > len(self.in_flight)
         return self.stored and not self.loaded
 
     @property
@@ -221,6 +225,7 @@ class Outbox(Timed):
         self.held += count
         self.octets += octets
         self.until = now
+        self.behind = False
 
     def want_heartbeat(self) -> None:
         """Let a heartbeat, which nothing of it is in the way of, wait for its turn."""
@@ -337,6 +342,7 @@ class Outbox(Timed):
             self.octets += octets
             if self.width > 1:
                 self.until = 0.0  # Others of it are due before those that wait.
+                self.behind = False
 
     # Out of the store.
 
@@ -347,14 +353,21 @@ class Outbox(Timed):
         self.destination.loading += 1
 
     def end_load(
-        self, loaded: Iterable[PendingDelivery], *, found: bool, until: float | None
+        self,
+        loaded: Iterable[PendingDelivery],
+        *,
+        found: bool,
+        until: float | None,
+        behind: bool = False,
     ) -> None:
-        """Take the first rows into memory; where none was *found*, *until* says when one is due."""
+        """Take the first rows into memory; where none was *found*, *until* says when one is due,
+        or they are *behind* what is under way."""
         self.cancel_load()
         self.loaded.extend(loaded)
+        self.behind = behind
         if until is not None:
             self.until = until
-        elif not found and not self.holding:
+        elif not (found or behind or self.holding):
             self.held = self.octets = 0
 
     def cancel_load(self) -> None:
@@ -426,14 +439,17 @@ class Outbox(Timed):
         self.breaker.hasten(now)
         self.destination.breaker.hasten(now)
 
-    def note_answer(self, pending: PendingDelivery, now: float) -> None:
-        """Note that an attempt ended with an answer that is final, whatever it says."""
+    def note_answer(self, pending: PendingDelivery, now: float) -> bool:
+        """Note that an attempt ended with an answer that is final, whatever it says. Returns
+        whether it is the first one after some failures."""
+        recovered = self.entry.state.failing_attempts >= FAILURES
         self.smooth = True
         self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
         self.entry.state.failing_attempts, self.entry.state.failing_since = 0, None
         self.entry.state.timeouts = 0
         self.failing_keys.clear()
         self.breaker.succeeded()
+        return recovered
 
     def note_failure(self, pending: PendingDelivery, outcome: Outcome, now: float) -> None:
         """Note that an attempt of *pending* failed, so that it is tried again."""
@@ -444,7 +460,7 @@ class Outbox(Timed):
         at_least = outcome.retry_after or 0.0
         if outcome.connecting or self.entry.delivery.at_most_once:
             return
-        if self.keyed and not (self.breaker.open or at_least):
+        if self.keyed and outcome.answered and not (self.breaker.open or at_least):
             if pending.order_key in self.failing_keys:
                 return  # One key that fails again and again holds up no others.
             self.failing_keys.add(pending.order_key)
@@ -477,6 +493,7 @@ class Outbox(Timed):
         has not come to its end."""
         if self.keyed:  # The next one of its key need not wait until it is looked at again.
             self.until = 0.0
+            self.behind = False
         if not pending.batch:
             self.in_flight.discard(pending)
             return () if pending.state is State.DONE else (pending,)

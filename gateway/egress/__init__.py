@@ -19,7 +19,7 @@ from gateway.egress.hops import (
     with_hops,
 )
 from gateway.egress.http_transport import HttpTransport
-from gateway.egress.policy import AddressPolicy, is_forbidden
+from gateway.egress.policy import AddressPolicy, is_forbidden, unmapped
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.scheme_transports import TransportByScheme
@@ -80,5 +80,6 @@ __all__ = [
     "read_origin",
     "read_via",
     "status_words",
+    "unmapped",
     "with_hops",
 ]

@@ -79,6 +79,10 @@ class Dialer:
             return None
         return self._proxy
 
+    def may_use(self, peer: str) -> bool:
+        """Whether a connection to the address *peer* that is kept may be used again."""
+        return self._proxy is not None or self._policy.may_keep(peer)
+
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.
 

@@ -204,10 +204,14 @@ class HttpTransport:
         while destination.idle:
             connection = destination.idle.pop()
             del self._idle[connection]
-            if connection.open:
+            if self._may_use(connection):
                 return connection
+            connection.close()
             destination.connections -= 1
         return None
+
+    def _may_use(self, connection: Connection) -> bool:
+        return connection.open and self._dialer.may_use(connection.peer)
 
     async def _wait(self, destination: "_Destination") -> Connection | None:
         """Wait for a connection that another exchange gives back; None is the leave to make one."""
@@ -221,12 +225,16 @@ class HttpTransport:
             raise
 
     def give_back(self, destination: "_Destination", connection: Connection | None) -> None:
-        reusable = connection if connection is not None and connection.reusable else None
+        reusable = None
+        if connection is not None and connection.reusable and self._may_use(connection):
+            reusable = connection
         if connection is not None:
             self._busy.discard(connection)
         while destination.waiting:
             turn = destination.waiting.popleft()
             if not turn.done():
+                if connection is not None and reusable is None:
+                    connection.close()
                 turn.set_result(reusable)
                 return
         if reusable is not None and not self._closed:

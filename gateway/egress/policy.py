@@ -117,6 +117,11 @@ class AddressPolicy:
         """Whether the settings, or an operator, forbid *host*."""
         return host in self._forbidden or self._decisions.forbids(host)
 
+    def may_keep(self, peer: str) -> bool:
+        """Whether a connection to the address *peer*, which was judged when it was made, may go on:
+        operators may have forbidden it since."""
+        return not self._decisions.forbids(peer)
+
     def allows_scheme(self, scheme: str) -> bool:
         """Whether addresses may have *scheme*."""
         return self._schemes is None or scheme in self._schemes

@@ -124,8 +124,12 @@ class SoapTcpTransport:
             return None
         for connection in destination.connections:
             if connection.open and not connection.ending and connection.on_their_way < _FULL:
-                return connection
+                return connection if self.may_use(connection) else None
         return None
+
+    def may_use(self, connection: "_Outbound") -> bool:
+        """Whether more may be written to whom *connection* leads to."""
+        return self._dialer.may_use(connection.peer)
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""
@@ -447,7 +451,8 @@ class _Outbound(SoapTcpConnection):
     def usable(self) -> bool:
         """Whether the connection is open, also by what the system knows and the loop has not read
         yet."""
-        return self.open and not self._ended and not self._peer_closed()
+        may_use = self.transport_of.may_use(self)
+        return self.open and not self._ended and may_use and not self._peer_closed()
 
     def retire(self) -> None:
         """Let nothing more be written to it, and close it when all has arrived."""

@@ -56,7 +56,7 @@ from mediation.model.requests import (
 from mediation.model.versions import Version
 from mediation.names import DRAGOMAN_SYSTEM
 from mediation.packaging.records import check_references, has_references
-from mediation.tenants import tenant_of_topic, topic_in
+from mediation.tenants import tenant_of_topic, topic_in, topic_without_tenant
 
 if TYPE_CHECKING:
     from gateway.observing.spans import Spans
@@ -215,8 +215,7 @@ class PublishingOperations:
         """
         _refuse_topics_of_tenants(notifications)
         await self._check_topics(Publish(notifications))
-        if self._signed is not None:
-            await self._signed(notifications, "")
+        await self._check_signed(notifications, "")
         await self.accept(notifications, notifications[0].source)
 
     async def _publish(
@@ -246,6 +245,7 @@ class PublishingOperations:
         notifications, aside, _ = self._admitted(request, inbound)
         if refusals := self._publisher.refusals_of(notifications):
             raise PublicationRefused(refusals)
+        await self._check_signed(notifications, inbound.principal.tenant)
         notifications = await self._proved(request, notifications, incoming, inbound)
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
@@ -259,13 +259,16 @@ class PublishingOperations:
         inbound: Inbound,
     ) -> tuple[Notification, ...]:
         """What became of the notifications of *request*, with the seals of those on protected
-        topics; they are signed, where they must be."""
-        if self._signed is not None:
-            await self._signed(notifications, inbound.principal.tenant)
+        topics."""
         if self._prove is None:
             return notifications
         named = replace(request, notifications=notifications)
         return (await self._prove(named, incoming, inbound)).notifications
+
+    async def _check_signed(self, notifications: Sequence[Notification], tenant: str) -> None:
+        """Refuse what must be signed, and is not so that it counts."""
+        if self._signed is not None:
+            await self._signed(notifications, tenant)
 
     def _admitted(
         self, request: Publish, inbound: Inbound
@@ -312,6 +315,8 @@ class PublishingOperations:
             raise Refused(Reason.TOPIC_INVALID, aside[0].why)
         if select is not None:
             notifications = await select(notifications)
+        if not hops:
+            await self._check_signed(notifications, inbound.principal.tenant)
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
         notifications = _of_tenant(notifications, inbound.principal.tenant)
@@ -351,6 +356,10 @@ class PublishingOperations:
 
         async def accept(new: Sequence[Notification]) -> None:
             source, kept = inbound.principal.source, inbound.asked
+            # Here, for a copy of what came before is none that somebody repeats.
+            if hops and self._signed is not None:
+                own = [replace(one, topic=_own_topic(one.topic)) for one in new]
+                await self._signed(own, inbound.principal.tenant)
             await self.accept(new, source, kept=kept, dialect=dialect)
 
         copies = _by_origin(notifications) if hops else {}
@@ -472,6 +481,11 @@ def _of_tenant(notifications: tuple[Notification, ...], tenant: str) -> tuple[No
     if not tenant:
         return notifications
     return tuple(replace(each, topic=topic_in(tenant, each.topic)) for each in notifications)
+
+
+def _own_topic(topic: Topic | None) -> Topic | None:
+    """The topic as its tenant knows it."""
+    return None if topic is None else topic_without_tenant(topic)
 
 
 def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:

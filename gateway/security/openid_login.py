@@ -10,20 +10,24 @@
        |                    |<--------------- token of identity ----|
        |<-- a session ------|
 
-A login that is under way belongs to one browser: its cookie has the other half of the state.
+A login that is under way belongs to one browser: its cookie has all that is known of it, encrypted.
+The gateway keeps nothing, so whoever begins logins without end takes none from others.
 """
 
 import asyncio
 import hashlib
+import hmac
+import json
 import secrets
 import time
 from base64 import b64encode, urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 import structlog
+from cryptography.fernet import Fernet, InvalidToken
 
 from filters import Reason, Refused
 from gateway.security.authentication import Authentication, NotIdentified
@@ -33,7 +37,9 @@ from gateway.security.principals import Identity
 PATIENCE = 600.0
 """Seconds in which somebody logs in at the identity provider."""
 MOST = 1000
-"""Logins under way; the oldest makes room."""
+"""Logins that have ended, of which it is known that they do not end again."""
+LONGEST_COOKIE = 3800
+"""Characters: browsers keep none of more than 4096 bytes with its name and attributes."""
 DEADLINE = 15.0
 """Seconds for an exchange with the identity provider, and for the wait until it begins."""
 AT_A_TIME = 4
@@ -45,14 +51,14 @@ _log = structlog.get_logger("dragoman.identity")
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A login under way. *at* is of the monotonic clock."""
+    """A login under way, at the *issuer* of this name."""
 
-    issuer: Issuer
+    issuer: str
+    state: str
     nonce: str
     verifier: str
     returns_to: str
     page: str
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,9 @@ class OpenIdLogin:
     def __init__(self, authentication: Authentication, folder: Path) -> None:
         self._authentication = authentication
         self._folder = folder
-        self._begun: dict[bytes, _Begun] = {}
-        """By the hashes of state and cookie, the oldest first."""
+        self._cipher = Fernet(Fernet.generate_key())
+        self._ended: dict[bytes, None] = {}
+        """The hashes of states, the oldest first."""
         self._exchanges = asyncio.Semaphore(AT_A_TIME)
         self._described: dict[str, tuple[float, dict[str, Any]]] = {}
         """What issuers say of themselves, and when they did."""
@@ -107,24 +114,23 @@ class OpenIdLogin:
             LoginUnavailable: The identity provider does not say where.
         """
         where = await self._endpoint(issuer, "authorization_endpoint")
-        state, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         begun = _Begun(
-            issuer,
+            issuer.issuer,
+            state=secrets.token_urlsafe(32),
             nonce=secrets.token_urlsafe(32),
             verifier=secrets.token_urlsafe(48),
             returns_to=returns_to,
             page=page,
-            at=time.monotonic(),
         )
-        if len(self._begun) >= MOST:
-            del self._begun[next(iter(self._begun))]
-        self._begun[_hashed(state, cookie)] = begun
+        cookie = self._sealed(begun)
+        if len(cookie) > LONGEST_COOKIE:
+            raise LoginUnavailable(issuer.issuer, "the address of this page is too long")
         asked = {
             "response_type": "code",
             "client_id": issuer.client_id or "",
             "redirect_uri": returns_to,
             "scope": issuer.scope,
-            "state": state,
+            "state": begun.state,
             "nonce": begun.nonce,
             "code_challenge": _challenge_of(begun.verifier),
             "code_challenge_method": "S256",
@@ -139,14 +145,34 @@ class OpenIdLogin:
             NotIdentified: No such login is under way, or its token proves nothing.
             LoginUnavailable: The identity provider gives no token.
         """
-        begun = self._begun.pop(_hashed(state, cookie), None)
-        if begun is None or time.monotonic() - begun.at > PATIENCE:
+        begun, hashed = self._opened(cookie), hashlib.sha256(state.encode()).digest()
+        if (
+            begun is None
+            or not hmac.compare_digest(state.encode(), begun.state.encode())
+            or hashed in self._ended
+        ):
             raise NotIdentified("No such login is under way in this browser: log in again.")
-        if begun.issuer not in self.issuers or issuer not in (None, begun.issuer.issuer):
+        row = self.find(begun.issuer)
+        if row is None or issuer not in (None, begun.issuer):
             raise NotIdentified("The login was begun at another identity provider.")
-        token = await self._token(begun, code)
-        identity = await self._authentication.of_login(token, begun.issuer, begun.nonce)
-        return LoggedIn(identity, begun.issuer, begun.page)
+        token = await self._token(begun, row, code)
+        identity = await self._authentication.of_login(token, row, begun.nonce)
+        if len(self._ended) >= MOST:
+            del self._ended[next(iter(self._ended))]
+        self._ended[hashed] = None
+        return LoggedIn(identity, row, begun.page)
+
+    def _sealed(self, begun: _Begun) -> str:
+        text = json.dumps(astuple(begun), ensure_ascii=False)
+        return self._cipher.encrypt(text.encode()).decode().rstrip("=")
+
+    def _opened(self, cookie: str) -> _Begun | None:
+        """The login whose *cookie* this is; None where it is too old, or none of ours."""
+        try:
+            padded = cookie + "=" * (-len(cookie) % 4)
+            return _Begun(*json.loads(self._cipher.decrypt(padded, ttl=int(PATIENCE))))
+        except (InvalidToken, ValueError):
+            return None
 
     async def end(self, issuer: Issuer, returns_to: str) -> str | None:
         """Where the browser ends its session at *issuer*, too (OpenID Connect RP-Initiated Logout
@@ -177,9 +203,8 @@ class OpenIdLogin:
         self._described[issuer.issuer] = time.monotonic(), found
         return found
 
-    async def _token(self, begun: _Begun, code: str) -> str:
+    async def _token(self, begun: _Begun, issuer: Issuer, code: str) -> str:
         """The token of identity that *code* is good for (OpenID Connect Core 1.0, 3.1.3)."""
-        issuer = begun.issuer
         where = await self._endpoint(issuer, "token_endpoint")
         form = {
             "grant_type": "authorization_code",
@@ -215,7 +240,3 @@ def _basic(user: str, password: str) -> str:
 def _challenge_of(verifier: str) -> str:
     digest = hashlib.sha256(verifier.encode()).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-def _hashed(state: str, cookie: str) -> bytes:
-    return hashlib.sha256(f"{state}\n{cookie}".encode()).digest()

@@ -2,9 +2,11 @@
 
 Each event counts once, by its signer and the id that was signed, in all gateways of a store. One
 that came over a gateway is remembered before it is published; its sender may try again, with the
-same message id. What the messaging system yields is remembered when it is settled, and not sooner:
-what it yields once more before, after a crash, is still delivered. Both are remembered for as long
-as the signature counts, and `WAITING` longer, for events that wait at the messaging system.
+same message id, until it is delivered, and for `signed_events.AGAIN` in any case. What the
+messaging system yields is remembered here as long as it is under way, and in the store when it is
+settled, and not sooner: what it yields once more before, after a crash, is still delivered. Both
+are remembered for at least as long as the signature counts, and `WAITING` longer, for events that
+wait at the messaging system.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
@@ -80,6 +83,8 @@ class SignatureChecks:
         self._now = now
         self._noted: dict[tuple[str, str], Row] = {}
         """Events that were delivered, which the store does not know yet."""
+        self._under_way: WeakValueDictionary[tuple[str, str], Delivery] = WeakValueDictionary()
+        """Deliveries that are not settled; those that somebody let go of are no more."""
         self._outcomes = dict.fromkeys(Outcome, 0)
 
     async def admit(self, notifications: Sequence[Notification], tenant: str) -> None:
@@ -109,8 +114,9 @@ class SignatureChecks:
         topic: Topic,
         requirement: Requirement,
     ) -> None:
-        row = _row(signature, notification, ACCEPTED, requirement)
-        accept = partial(signed_events.accept, row=row, now=self._now().timestamp())
+        now = self._now()
+        row = _row(signature, notification, ACCEPTED, requirement, now)
+        accept = partial(signed_events.accept, row=row, now=now.timestamp())
         try:
             if not await self._store.submit(accept):
                 raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
@@ -128,16 +134,43 @@ class SignatureChecks:
             return delivery
         try:
             found = await self._signature_of_native(notification, topic, requirement)
-            if await self._was_delivered(found):
-                if delivery.redelivered:  # It was settled, and the messaging system does not know.
-                    return None
+            settled = await self._was_delivered(found)
+            if settled and delivery.redelivered:  # The messaging system does not know it yet.
+                return None
+            under_way = (found.identifier, found.id) in self._under_way
+            if settled or (under_way and not delivery.redelivered):
                 raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
         except NotSigned as refused:
             await self._set_aside(delivery, refused)
             return None
         self._outcomes[Outcome.SIGNED] += 1
-        row = _row(found, notification, DELIVERED, requirement)
-        return ObservedDelivery(delivery, lambda _: self._note(row))
+        observed = self._observed(delivery, found, requirement)
+        self._under_way[found.identifier, found.id] = observed
+        return observed
+
+    async def remember(self, delivery: Delivery) -> Delivery:
+        """Remember when what the messaging system yields is settled. For one to which gateways
+        alone write, which have checked signatures: nothing is checked."""
+        notification = delivery.notification
+        topic = notification.topic and topic_without_tenant(notification.topic)
+        requirement = self._topics.of(topic, tenant_of_topic(notification.topic))
+        signature = notification.properties.get(EVENT_SIGNATURE)
+        if requirement is None or signature is None:
+            return delivery
+        try:
+            found = requirement.verifier.read(signature, now=self._now())
+        except SignatureInvalid:  # Of a signer who does not count any more.
+            return delivery
+        return self._observed(delivery, found, requirement)
+
+    def _observed(
+        self, delivery: Delivery, found: EventSignature, requirement: Requirement
+    ) -> ObservedDelivery:
+        def note(notification: Notification) -> None:
+            row = _row(found, notification, DELIVERED, requirement, self._now())
+            self._noted[row[0], row[1]] = row
+
+        return ObservedDelivery(delivery, note)
 
     async def is_signed(self, delivery: Delivery) -> bool:
         """Check what the messaging system yields besides, for a filter that it decides itself, as
@@ -191,6 +224,7 @@ class SignatureChecks:
             notification.payload,
             now=self._now(),
             attachments=[part.content for part in notification.attachments],
+            wrapped=True,
         )
         try:
             found = await self._parsing.run_off_loop(notification.octets, verify)
@@ -242,9 +276,6 @@ class SignatureChecks:
         )
         await self._patiently(bury)
 
-    def _note(self, row: Row) -> None:
-        self._noted[row[0], row[1]] = row
-
     async def run(self) -> None:
         """Write to the store what was delivered, for ever."""
         while True:
@@ -278,11 +309,15 @@ class SignatureChecks:
 
 
 def _row(
-    signature: EventSignature, notification: Notification, stage: str, requirement: Requirement
+    signature: EventSignature,
+    notification: Notification,
+    stage: str,
+    requirement: Requirement,
+    now: datetime,
 ) -> Row:
     said = f"{notification.source}\n{notification.id}\n{notification.properties[EVENT_SIGNATURE]}"
-    until = signature.time + requirement.max_age + WAITING
-    if stage == DELIVERED:  # Longer than it counts as accepted.
+    until = now + requirement.max_age + AHEAD + WAITING
+    if stage == DELIVERED:  # Longer than it counts as accepted, by whatever gateway's clock.
         until += AHEAD
     carried = hashlib.sha256(said.encode()).hexdigest()
     return signature.identifier, signature.id, stage, carried, until.timestamp()

@@ -13,7 +13,7 @@ from typing import Any, Self
 from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
 from gateway.parsing import SMALL, Parsing
-from gateway.security.authentication import Authentication
+from gateway.security.authentication import Authentication, subject_of
 from gateway.security.authorise import right_for
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.resource_addresses import ENDPOINTS, ResourceAddress, ResourceKind
@@ -36,8 +36,8 @@ from mediation.ws_security import (
     verify_message,
 )
 
-_SIGNER = "x509"
-"""The user of fingerprints among nonces: a user of UsernameTokens has a name of its own."""
+_SIGNER = "\n"
+"""What the users of fingerprints among nonces begin with: no name of a user has it."""
 _OF_OURS = frozenset({ResourceKind.SOURCE, ResourceKind.SEQUENCE})
 """Addresses that only producers and consumers know that the gateway chose."""
 
@@ -171,10 +171,11 @@ class MessageSecurity:
             raise _not_accepted("the message has attachments, which are not signed")
         if not signed.is_for(inbound.path):
             raise _not_accepted(f"the message was signed for another address, {signed.to}")
-        await self._use(signed, incoming)
+        subject = subject_of(signed.certificate)
         identity = self._authentication.of_certificate(signed.certificate)
-        if identity is None:
+        if subject is None or identity is None:
             raise _not_accepted("its certificate has no subject")
+        await self._use(signed, incoming, f"{_SIGNER}{subject}")
         facts = TransportFacts(inbound.principal.address)
         principal = self._identification.principal_of(identity, facts)
         return replace(inbound, principal=principal, signed=True)
@@ -200,13 +201,13 @@ class MessageSecurity:
             len(inbound.octets), verify, trusted=trusted, owner=sender.owner
         )
 
-    async def _use(self, signed: SignedMessage, incoming: Incoming) -> None:
+    async def _use(self, signed: SignedMessage, incoming: Incoming, signer: str) -> None:
         """Have the message count once, in all gateways of the store. In a sequence that is so
         anyway, and what was not acknowledged is sent again as it was signed."""
         said = parts_of(incoming)
         if said is not None and said.sequence is not None:
             return
-        if not await self._used.use(_SIGNER, signed.fingerprint):
+        if not await self._used.use(signer, signed.fingerprint):
             raise _not_accepted("the message was sent before")
 
     def check(

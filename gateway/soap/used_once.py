@@ -10,7 +10,9 @@ REMEMBERED = 600.0
 """Seconds for which a nonce is remembered: longer than its message could be sent again."""
 LOCK = "nonces"
 FULL = 10.0
-"""Seconds for which nothing is taken when too many nonces are remembered."""
+"""Seconds for which nothing is taken, of one or of all, when too many nonces are remembered."""
+_ALL = ""
+"""In place of a user: everybody."""
 
 
 class UsedOnce:
@@ -18,7 +20,7 @@ class UsedOnce:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._full_until = 0.0
+        self._full_until: dict[str, float] = {}
 
     async def use(self, user: str, nonce: bytes) -> bool:
         """Remember *nonce* of *user*; return whether it was new.
@@ -27,11 +29,15 @@ class UsedOnce:
             StoreUnavailable: It cannot be remembered now.
         """
         now = time.time()
-        if now < self._full_until:
+        if self._full_until and self._is_full(user, now):
             raise StoreUnavailable
         use = partial(used_nonces.use, user=user, nonce=nonce, now=now)
         try:
             return await self._store.submit(partial(use, until=now + REMEMBERED), locks=(LOCK,))
-        except NoncesFull:
-            self._full_until = now + FULL
+        except NoncesFull as full:
+            self._full_until[user if full.of_one else _ALL] = now + FULL
             raise StoreUnavailable from None
+
+    def _is_full(self, user: str, now: float) -> bool:
+        self._full_until = {who: until for who, until in self._full_until.items() if until > now}
+        return user in self._full_until or _ALL in self._full_until

@@ -189,11 +189,12 @@ def waiting(connection: Connection, subscription: str, mailbox: str | None = Non
     return Added(count, int(octets))
 
 
-def last_position(connection: Connection, subscription: str, before: int) -> int:
+def last_position(connection: Connection, subscription: str, before: int | None = None) -> int:
     """The highest position of a delivery that waits for a subscription, among those *before*
-    one; 0 where none does."""
-    query = select(func.max(held.c.position))
-    query = query.where(held.c.subscription == subscription, held.c.position < before)
+    one, or among all; 0 where none does."""
+    query = select(func.max(held.c.position)).where(held.c.subscription == subscription)
+    if before is not None:
+        query = query.where(held.c.position < before)
     return int(connection.execute(query).scalar() or 0)
 
 

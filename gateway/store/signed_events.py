@@ -21,6 +21,9 @@ _INSERT_ONE = text(
 ACCEPTED, DELIVERED = "accepted", "delivered"
 """The stages of an event: it came over a gateway; the messaging system yielded it, and it was
 settled."""
+AGAIN = 300.0
+"""Seconds for which the sender of an event that was delivered may try again, for it may not have
+the answer: messaging systems know ids for longer, and yield it once."""
 MOST = 10_000_000
 """Events that are remembered; beyond, none is taken rather than others forgotten."""
 _SOME = "04"
@@ -35,8 +38,8 @@ class SignedEventsFull(Exception):
 
 
 def accept(connection: Connection, row: Row, *, now: float) -> bool:
-    """Remember an event at its stage. Returns False if it was there before, in something else:
-    somebody repeats it. In the same, its sender tries again.
+    """Remember an event as accepted. Returns False if it was before, in something else, or was
+    delivered since: somebody repeats it. Otherwise its sender tries again.
 
     Raises:
         SignedEventsFull: There is no room.
@@ -51,7 +54,20 @@ def accept(connection: Connection, row: Row, *, now: float) -> bool:
     }  # fmt: skip
     if connection.execute(_INSERT_ONE, values).rowcount == 1:
         return True
-    return _carried(connection, signer, event, stage) == carried
+    columns = signed_events.c
+    known = {
+        one.stage: one
+        for one in connection.execute(
+            select(columns.stage, columns.carried, columns.until).where(
+                columns.signer == signer, columns.event == event
+            )
+        )
+    }
+    before = known.get(stage)
+    if before is None or before.carried != carried:
+        return False
+    # Each is remembered for as long as the others, from when it was accepted.
+    return DELIVERED not in known or until - before.until <= AGAIN
 
 
 def note(connection: Connection, rows: Sequence[Row], *, now: float) -> None:

@@ -1,5 +1,7 @@
-"""Nonces of UsernameTokens that were used, as operations on a connection: a token counts once, in
-all gateways of a store."""
+"""Nonces of UsernameTokens, and fingerprints of signed messages, that were used, as operations on a
+connection: each counts once, in all gateways of a store."""
+
+import random
 
 from sqlalchemy import Connection, func, select, text
 
@@ -9,17 +11,25 @@ _INSERT = text(
     'INSERT INTO used_nonces ("user", nonce, until) VALUES (:user, :nonce, :until) '
     "ON CONFLICT DO NOTHING"
 )
-MOST = 200_000
+MOST = 1_000_000
 """Nonces that are remembered; beyond, tokens are refused rather than nonces forgotten."""
-
-
-EACH = 64
-"""One of so many nonces, which are random, has old ones forgotten, and the others counted: counted
-for each, they took 1 ms at 30,000."""
+MOST_OF_ONE = 200_000
+"""Of one user or signer, who alone is refused beyond."""
+EACH = 256
+"""One of so many has old ones forgotten, and the others counted: counted for each, they took 1 ms
+at 30,000. Chance says which one; whoever chose the nonces would choose it otherwise."""
 
 
 class NoncesFull(Exception):
-    """No more nonces can be remembered."""
+    """No more nonces can be remembered.
+
+    Attributes:
+        of_one: Those of the user, not those of all.
+    """
+
+    def __init__(self, *, of_one: bool) -> None:
+        super().__init__()
+        self.of_one = of_one
 
 
 def use(connection: Connection, user: str, nonce: bytes, *, now: float, until: float) -> bool:
@@ -29,18 +39,21 @@ def use(connection: Connection, user: str, nonce: bytes, *, now: float, until: f
     Raises:
         NoncesFull: No more can be remembered.
     """
-    if nonce[0] < 256 // EACH:
-        _tidy(connection, now)
+    if random.randrange(EACH) == 0:
+        _tidy(connection, user, now)
     values = {"user": user, "nonce": nonce.hex(), "until": until}
     return connection.execute(_INSERT, values).rowcount == 1
 
 
-def _tidy(connection: Connection, now: float) -> None:
+def _tidy(connection: Connection, user: str, now: float) -> None:
     """Forget nonces that have expired by *now*.
 
     Raises:
-        NoncesFull: There are too many others.
+        NoncesFull: There are too many others, of *user* or of all.
     """
     connection.execute(used_nonces.delete().where(used_nonces.c.until < now))
-    if connection.execute(select(func.count()).select_from(used_nonces)).scalar_one() >= MOST:
-        raise NoncesFull
+    number = select(func.count()).select_from(used_nonces)
+    if connection.execute(number.where(used_nonces.c.user == user)).scalar_one() >= MOST_OF_ONE:
+        raise NoncesFull(of_one=True)
+    if connection.execute(number).scalar_one() >= MOST:
+        raise NoncesFull(of_one=False)

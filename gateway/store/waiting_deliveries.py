@@ -159,18 +159,20 @@ def load(
     due: float | None = None,
     partition: int | None = None,
     under_way: Collection[int] | None = None,
+    soonest: bool = False,
 ) -> list[tuple[HeldRow, Notification]]:
     """The first deliveries that wait for *subscription*, at most *limit* and about 1 MiB; with
     *due*, only those that are due then; in *partition*, or in all.
 
     Args:
+        soonest: The first are those that are due first.
         under_way: Positions that are not wanted; with it only the first of each key is.
     """
     query = (
         select(held, messages.c.body, messages.c.properties)
         .join(messages, messages.c.number == held.c.message)
         .where(held.c.subscription == subscription, *in_partition(partition))
-        .order_by(held.c.position)
+        .order_by(*((held.c.due,) if soonest else ()), held.c.position)
         .limit(limit)
     )
     if due is not None:
@@ -360,6 +362,21 @@ def postpone(
         .where(held.c.subscription == subscription, held.c.position == position)
         .values(attempts=attempts, answered=answered, due=due)
     )
+
+
+def hasten(
+    connection: Connection, subscription: str, *, partition: int | None = None, due: float
+) -> None:
+    """Let those of the waiting deliveries of *subscription* that its consumer never said anything
+    about be *due* then, at the latest."""
+    connection.execute(
+        held.update()
+        .where(
+            held.c.subscription == subscription, *in_partition(partition),
+            held.c.answered == 0, held.c.due > due,
+        )
+        .values(due=due)
+    )  # fmt: skip
 
 
 REMOVE_SOME = (

@@ -34,7 +34,7 @@ from filters import (
 )
 from filters.archive import Row
 from filters.archive_positions import Position
-from filters.archive_ranges import ArchiveReader
+from filters.archive_ranges import ArchiveReader, share_of
 from filters.dialects import TOPIC_FULL
 from gateway.delivery import Entry, WorkSharing, author, next_position
 from gateway.mailboxes.transport import SCHEME
@@ -146,6 +146,7 @@ class ArchiveReading:
 
     Args:
         turns: Of all that read at a time.
+        readings: Counts those there are: each keeps a slice while it waits for its consumer.
         evaluate: Evaluates what is dear, for the key of a subscription.
 
     Attributes:
@@ -163,6 +164,7 @@ class ArchiveReading:
         sharing: WorkSharing,
         *,
         turns: asyncio.Semaphore,
+        readings: Callable[[], int],
         evaluate: Evaluate,
         rules: Rules,
     ) -> None:
@@ -174,6 +176,7 @@ class ArchiveReading:
         self._store = store
         self._sharing = sharing
         self._turns = turns
+        self._readings = readings
         self._evaluate = evaluate
         self._rules = rules
         self._position: int | None = None
@@ -204,7 +207,10 @@ class ArchiveReading:
         async with self._turns:
             try:
                 position = self.replay.progress.position
-                found = await asyncio.to_thread(self._reader.next, position, until)
+                rows_, octets = share_of(self._readings())
+                found = await asyncio.to_thread(
+                    self._reader.next, position, until, rows=rows_, octets=octets
+                )
             except OSError as error:
                 await self.describe(f"the archive cannot be read: {error}")
                 await asyncio.sleep(RETRY)
@@ -334,11 +340,12 @@ class ArchiveReading:
         start of a subscription by the time of the message, before all that is published now."""
         assert self.replay is not None
         own, now = author(self._sharing.number, HOUSE), time.time_ns()
+        before = None
         if self.replay.kind is ReplayKind.START:
             now = min(now, nanoseconds(notification.time))
+            before = nanoseconds(self.replay.progress.position.time) + AHEAD
         if self._position is None:  # Rows that a former run added are not met again.
-            former = nanoseconds(self.replay.progress.position.time) + AHEAD
-            last = partial(rows.last_position, subscription=self._entry.id, before=former)
+            last = partial(rows.last_position, subscription=self._entry.id, before=before)
             self._position = await self.asked(last)
         self._position = next_position(self._position, now, own)
         return self._position

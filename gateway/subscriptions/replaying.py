@@ -57,7 +57,9 @@ STORED = 0.1
 AT_A_TIME = 4
 """Replays that are read at a time; others have their turn in between."""
 OF_OWNER = 8
-"""Replays that run at a time for the subscriptions of one owner."""
+"""Replays with which subscriptions of one owner begin, at a time."""
+OF_TENANT = 25
+"""Replays that run at a time for the subscriptions of one tenant: others have their turn, too."""
 LAG = 15.0
 """Seconds by which a reader keeps behind what is published: three times what a message may take to
 be matched, so that its row is there (`gateway.delivery.dispatcher.FRESH`)."""
@@ -130,7 +132,7 @@ class Replays:
             QuotaExceeded: Too many run.
         """
         self._check(entry.subscription, selection, Reason.ACTION_UNSUPPORTED)
-        await self._check_quota(None)
+        await self._check_quota(entry.subscription.owner)
         now = time.time()
         progress = ReplayProgress(since)
         replay = Replay(entry.id, since, until, selection, rate, progress, now, now)
@@ -159,7 +161,7 @@ class Replays:
             text = "What was published before is for those who are known here."
             raise Refused(Reason.NOT_ALLOWED, text)
         self._check(subscription, ReplaySelection(), Reason.POLICY_UNSUPPORTED)
-        await self._check_quota(subscription.owner)
+        await self._check_quota(subscription.owner, of_owner=OF_OWNER)
         now = time.time()
         replay = Replay(
             subscription.id, since, None, ReplaySelection(), None, ReplayProgress(since), now, now,
@@ -180,15 +182,19 @@ class Replays:
             raise Refused(reason, text)
         selected(subscription.filter, selection)
 
-    async def _check_quota(self, owner: str | None) -> None:
+    async def _check_quota(self, owner: str, *, of_owner: int = rows.MOST) -> None:
+        """Refuse one more for *owner*, who may have so many."""
         await self._store.submit(rows.forget)
         found = await self._store.submit(rows.running)
         if len(found) >= rows.MOST:
             raise QuotaExceeded(Reason.QUOTA, f"{rows.MOST} replays run already.")
         entries = [self._table.by_id(one.subscription) for one in found]
-        owned = sum(one is not None and one.subscription.owner == owner for one in entries)
-        if owned >= OF_OWNER:
-            raise QuotaExceeded(Reason.QUOTA, f"{OF_OWNER} of your replays run already.")
+        owners = [one.subscription.owner for one in entries if one is not None]
+        if owners.count(owner) >= of_owner:
+            raise QuotaExceeded(Reason.QUOTA, f"{of_owner} of your replays run already.")
+        tenant = tenant_of(owner)
+        if tenant and [tenant_of(one) for one in owners].count(tenant) >= OF_TENANT:
+            raise QuotaExceeded(Reason.QUOTA, f"{OF_TENANT} replays of your tenant run already.")
 
     async def find(self, entry: Entry) -> Replay | None:
         """The last replay into *entry*; None where there was none."""
@@ -269,7 +275,8 @@ class Replays:
         thread = FilterThread(filter_, documents)
         reading = self._readings[entry.id] = ArchiveReading(
             replay, entry, reader, thread, self._store, self._sharing,
-            turns=self._turns, evaluate=self._adapter.evaluate, rules=self._rules,
+            turns=self._turns, readings=lambda: len(self._readings),
+            evaluate=self._adapter.evaluate, rules=self._rules,
         )  # fmt: skip
         try:
             if replay.until is None:

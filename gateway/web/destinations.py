@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gateway.delivery import Probations
 from gateway.delivery.destinations.failures import KEPT, DestinationFailures, FailureCounts
 from gateway.delivery.destinations.probation import Name
-from gateway.egress import AddressPolicy, AddressRefused, ConsumerOptions, parse_target
+from gateway.egress import AddressPolicy, AddressRefused, ConsumerOptions, parse_target, unmapped
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.host_decisions import Decision, HostDecisions
 from gateway.model.moments import moment_of
@@ -131,7 +131,8 @@ def host_of(destination: str) -> str:
     target = parse_target(f"http://{host}/")
     if (target.port, target.path) != (80, "/"):
         raise AddressRefused(destination, text="A host has no port and no path.")
-    return target.host
+    # An IPv4 address inside an IPv6 one is that address, wherever it is judged.
+    return target.host if target.literal is None else str(unmapped(target.literal))
 
 
 def _name_of(destination: str) -> Name:

@@ -228,6 +228,8 @@ def chain_to_anchor(
         return [leaf]
     if store is None:
         raise SignatureRefused("The certificate leads to no anchor.")
+    if len({one.subject.public_bytes() for one in others}) < len(others):
+        raise SignatureRefused("Two of its authorities have one name.")  # All ways would be tried.
     builder = PolicyBuilder().store(store).time(now)
     builder = builder.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
     try:

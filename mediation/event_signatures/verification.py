@@ -35,6 +35,9 @@ from mediation.model.errors import MediationError
 MAX_SIGNATURE = MAX_HEADER * 4 // 3 + 1024
 """Characters of a signature."""
 MOST_CERTIFICATES = 5
+_UNTYPED = frozenset({"", "application/octet-stream", "text/plain"})
+"""What data are said to be at a messaging system by whom says no type."""
+_OF_XML = frozenset({XML, "application/xml", "text/xml"})
 MOST_CHAINS = 4096
 """The most chains of certificates that a verifier remembers; then it forgets all."""
 
@@ -108,6 +111,7 @@ class EventVerifier:
         *,
         now: datetime,
         attachments: Sequence[bytes] | None = None,
+        wrapped: bool = False,
     ) -> EventSignature:
         """Check that *payload*, as a consumer has it, is what *signature* signs. Of id, topic and
         time the signature itself says what they are: see `topic_agrees`.
@@ -115,26 +119,43 @@ class EventVerifier:
         Args:
             now: The time at which certificates have to be valid.
             attachments: Their contents; None: the reader has none, whatever there were.
+            wrapped: Data that are not XML are in the element that holds them, as a gateway has
+                them. Else *payload* may be data of a type that is not known here.
 
         Raises:
             SignatureInvalid: It is not.
         """
         header = _header_of(signature)
-        try:
-            signer = self._signer(header, now)
-        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
-            text = error.text if isinstance(error, Refused) else str(error)
-            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
-        content = _signed_content(header, payload)
+        signer = self._trusted_signer(header, now)
+        content = _signed_content(header, payload, wrapped=wrapped)
         if attachments is not None and header.attachments != tuple(map(digest_of, attachments)):
             raise SignatureInvalid("the attachments are not those that were signed")
         try:
             jws.deserialize_compact(signature, signer.key, registry=registry(), payload=content)
         except (JoseError, ValueError, TypeError):
             raise SignatureInvalid("the event is not what was signed") from None
-        return EventSignature(
-            signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
-        )
+        return _said(header, signer)
+
+    def read(self, signature: str, *, now: datetime) -> EventSignature:
+        """Return what *signature* says. It was checked before: that it signs the event is not.
+
+        Raises:
+            SignatureInvalid: It cannot be read, or its signer is not trusted.
+        """
+        header = _header_of(signature)
+        return _said(header, self._trusted_signer(header, now))
+
+    def _trusted_signer(self, header: "_Header", now: datetime) -> "_Chain":
+        """As `_signer`.
+
+        Raises:
+            SignatureInvalid: It is not trusted, or cannot be read.
+        """
+        try:
+            return self._signer(header, now)
+        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
+            text = error.text if isinstance(error, Refused) else str(error)
+            raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
 
     def _signer(self, header: "_Header", now: datetime) -> "_Chain":
         """The signer that *header* names.
@@ -208,6 +229,12 @@ class _Chain:
     ends: datetime
 
 
+def _said(header: _Header, signer: _Chain) -> EventSignature:
+    return EventSignature(
+        signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
+    )
+
+
 def _header_of(signature: str) -> _Header:
     """Read the header of a signature.
 
@@ -259,13 +286,23 @@ def _texts(said: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
     return tuple(map(_text, values))
 
 
-def _signed_content(header: _Header, payload: bytes) -> bytes:
+def _signed_content(header: _Header, payload: bytes, *, wrapped: bool) -> bytes:
     """The bytes of *payload* that are to be what was signed.
 
     Raises:
-        SignatureInvalid: It is XML, and data were signed, or the other way round.
+        SignatureInvalid: It is XML, and data were signed, or the other way round; or it is said to
+            be data of another type.
     """
     content = content_of(payload)
+    if wrapped or not content.is_xml:
+        signed, said = (
+            _type_of(header.kind),
+            XML if content.is_xml else _type_of(content.media_type),
+        )
+        if said != signed and (XML in (said, signed) or not _UNTYPED & {said, signed}):
+            raise SignatureInvalid(
+                f"{signed or 'other data'} was signed, and the event is {said or 'something else'}"
+            )
     if header.kind != XML:
         return content.octets
     try:
@@ -273,6 +310,12 @@ def _signed_content(header: _Header, payload: bytes) -> bytes:
     except Refused:
         text = "XML was signed, and the event is something else, such as a projection of it"
         raise SignatureInvalid(text) from None
+
+
+def _type_of(media_type: str | None) -> str:
+    """A media type without its parameters; ``xml`` for all that are XML, empty where it is none."""
+    said = (media_type or "").partition(";")[0].strip().lower()
+    return XML if said in _OF_XML or said.endswith("+xml") else said
 
 
 def _certificate(text: str) -> x509.Certificate:

@@ -110,6 +110,8 @@ class Trust:
             if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
                 raise failed("the certificate is not valid at this time")
             return [leaf]
+        if len({one.subject.public_bytes() for one in others}) < len(others):
+            raise _refused("two of its authorities have one name")  # All ways would be tried.
         if self._store is None:
             raise failed("nobody who is trusted here issued the certificate")
         policy = PolicyBuilder().store(self._store).time(now)

@@ -10,7 +10,7 @@ import pytest
 from filters import Step, parse_clark
 from filters.archive import JSON_LINES, PARQUET, FileWriter, Row, directory
 from filters.archive_positions import Position, parse_position
-from filters.archive_ranges import ArchiveReader
+from filters.archive_ranges import WHOLE, ArchiveReader, share_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -133,3 +133,11 @@ def test_positions() -> None:
     for text in ("", "noon", "2026-11-21T12:00:00", "urn:a/b"):
         with pytest.raises(ValueError, match=r"."):
             parse_position(text)
+
+
+def test_however_many_read_slices_take_no_more_memory() -> None:
+    alone = share_of(1)
+    assert alone == share_of(WHOLE)
+    for readers in (WHOLE, 10, 100):
+        for one, all_ in zip(share_of(readers), alone, strict=True):
+            assert 0 < one * readers <= all_ * WHOLE

@@ -87,5 +87,7 @@ def test_keys_of_messages() -> None:
     assert key_of("property:device", message) == "d1"
     assert key_of("property:long", message).startswith("#")
     assert len(key_of("property:long", message)) == 64
+    for odd in ("\ud800", "a\0b"):  # No database takes these.
+        assert key_of("property:odd", replace(message, properties={"odd": odd})).startswith("#")
     on = replace(message, topic=Topic((Step(None, "a"), Step(None, "b"))))
     assert key_of("topic", on) == "a/b"

@@ -157,9 +157,13 @@ class Foundation:
     def _once(self) -> Callable[[Delivery], Awaitable[Delivery | None]] | None:
         """What decides of each message whether it is delivered; None: all are."""
         rights = self.rights.once if self.rights else None
-        if self._signed_native is None:
+        if self.signed_topics is None:
             return rights
-        signed = self._signed_native.checks.once
+        signed: Callable[[Delivery], Awaitable[Delivery | None]] = (
+            self.signed_topics.checks.once
+            if self._signed_native is not None
+            else self.signed_topics.checks.remember
+        )
         if rights is None:
             return signed
 

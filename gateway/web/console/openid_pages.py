@@ -16,6 +16,9 @@ STATE_COOKIE = "__Host-dragoman-login"
 """The cookie of a login under way: it comes along when the identity provider sends the browser
 back, which that of a session does not."""
 
+LONGEST_PAGE = 1000
+"""Bytes of the address of a page that the cookie of a login has room for."""
+
 
 class OpenIdPages:
     """Sends browsers to identity providers, and takes them back."""
@@ -32,6 +35,7 @@ class OpenIdPages:
     async def begin(self, request: Request) -> Response:
         """``/console/login/openid?issuer=``: to the identity provider."""
         page = first_of(request.query_params.get("to"))
+        page = page if len(page.encode()) <= LONGEST_PAGE else HOME
         issuer = self._openid.find(request.query_params.get("issuer", ""))
         if issuer is None:
             return await self._login.page(request, page, "Nobody can log in there.", 404)

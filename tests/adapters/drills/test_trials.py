@@ -83,13 +83,20 @@ class Keeping(MemoryAdapter):
         return ["a queue"]
 
 
+class Breaking(MemoryAdapter):
+    """Its removal breaks."""
+
+    async def remove(self) -> Collection[str]:
+        raise KeyError("queue")
+
+
 class Unisolated(MemoryAdapter):
     """It was written without a thought of drills."""
 
     isolate = None  # type: ignore[assignment]  # As one that has no such method.
 
 
-SYSTEMS = (Forgetful, Shuffling, Changing, Repeating, Full, Telling, Keeping, Unisolated)
+SYSTEMS = (Forgetful, Shuffling, Changing, Repeating, Full, Telling, Keeping, Breaking, Unisolated)
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +163,22 @@ async def test_what_is_left_is_named() -> None:
     [left] = drill.left
     assert left.promise is Promise.ABSENT
     assert left.text.startswith("a queue: emptied")
+
+
+async def test_what_is_left_by_a_removal_that_breaks_is_named() -> None:
+    _, drill = await drilled("breaking:", "confirmation")
+    [left] = drill.left
+    assert left.promise is Promise.BROKEN
+    assert repr(drill.name) in left.text and "KeyError" in left.text
+
+
+@pytest.mark.parametrize(
+    "url", [f"amqp://u:{PASSWORD}@[::1", f"stomp://u:{PASSWORD}@[x]", f"amqp://u:{PASSWORD}@ho℀st"]
+)
+async def test_a_url_that_cannot_be_read(url: str) -> None:
+    with pytest.raises(AdapterError) as caught:
+        Drill(url, {}, QUICK)
+    assert PASSWORD not in caught.value.text
 
 
 async def test_an_adapter_that_cannot_be_isolated() -> None:

@@ -4,11 +4,12 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -19,7 +20,16 @@ from gateway.store.waiting_deliveries import HeldRow
 from mediation.order_keys import write_order_key
 from tests.rigs.cloudevents import agreeing, event
 from tests.rigs.cloudevents import publish as publish_event
-from tests.rigs.consumers import Connection, Consumers, Receipt, accept, consumers, hang, reset
+from tests.rigs.consumers import (
+    Connection,
+    Consumers,
+    Receipt,
+    accept,
+    consumers,
+    hang,
+    reset,
+    status,
+)
 from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
@@ -225,3 +235,59 @@ async def test_whoever_asks_gets_it(tmp_path: Path) -> None:
         await one.have(3)
         await other.have(4)
         await run.quiet()
+
+
+@on_each_store
+@pytest.mark.parametrize(
+    ("keys", "attempts", "policy"),
+    [
+        ("abcdef", 1, {"order_key": BY_DEVICE}),
+        ("a", 5, {"order_key": BY_DEVICE}),
+        ("abcdef", 1, {"ordered": False}),
+    ],
+)
+async def test_a_consumer_that_is_back_is_noticed_soon(
+    store_url: str,
+    sinks: Consumers,
+    keys: str,
+    attempts: int,
+    policy: Mapping[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However late its messages are due after these attempts; nobody reads the store again and again meanwhile."""
+    monkeypatch.setattr("gateway.delivery.backlog.LAST_PROBE", 0.05)
+    consumer, loads = sinks.add(status(503)), 0
+
+    def counted(*args: Any, **values: Any) -> Any:
+        nonlocal loads
+        loads += 1
+        return load(*args, **values)
+
+    load = waiting_deliveries.load
+    monkeypatch.setattr(waiting_deliveries, "load", counted)
+    delays = (*(0.02,) * (attempts - 1), *(3600.0,) * 9)
+    async with engine(store_url, Schedule(delays=delays, probe=0.02)) as run:
+        await run.subscribe(consumer.url, **policy)
+        publish(run, names(keys, 6 // len(keys)))
+        await consumer.have(8)
+        assert loads < 3 * consumer.count
+        consumer.behaviour = accept
+        await run.at_rest(delivered=6, dead=0)
+
+
+@on_each_store
+async def test_after_a_restart_others_need_not_wait_for_the_first(
+    store_url: str, sinks: Consumers
+) -> None:
+    consumer = sinks.add(accept)
+    async with engine(store_url) as run:
+        entry = await run.subscribe(consumer.url, order_key=BY_DEVICE)
+        work = []
+        for number, key in enumerate("aabb"):
+            row = HeldRow(entry.id, number + 1, 10, time.time(), order_key=key)
+            row = row._replace(attempts=1, answered=1, due=1e12) if number == 0 else row
+            work.append((notification(f"{key}{number}"), row))
+        await run.store.submit(partial(waiting_deliveries.hold, work=work))
+    async with engine(store_url) as run:
+        await run.conservation_when(delivered=2, waiting=2)
+        await run.end(run.entries[0])

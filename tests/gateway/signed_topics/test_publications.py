@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
+from adapters.memory import MemoryAdapter
+from adapters.protocol import EVERYTHING_WANTED
 from dragoman.client import CloudEventsClient, GatewayError, GridEventsClient, WseClient, WsnClient
 from dragoman.signing import Signer
 from filters import parse_clark
+from gateway.parsing import Parsing
+from gateway.signed_topics.checks import NotSigned, SignatureChecks
 from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
 from gateway.signed_topics.settings import SignedTopicsRow
+from gateway.store import Store
+from mediation.event_signatures import EventSignature
+from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
-from tests.rigs.event_signatures import credentials, now, pem, signer
+from tests.rigs.event_signatures import credentials, now, pem, signer, verifier
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
@@ -107,6 +114,78 @@ async def test_an_event_counts_once_over_restarts(tmp_path: Path) -> None:
             assert await outcomes(run) == {"signed": 2, "replayed": 1}
 
 
+async def test_copies_of_other_gateways(tmp_path: Path) -> None:
+    """An event that comes on two ways is no event that somebody repeats."""
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    async with running(tmp_path / "data", signed_topics=rows) as run:
+        for id, origin, properties, status in (
+            ("1", "1f.2b", signed(), 202),
+            ("2", "1f.2b", signed(), 202),
+            ("3", "1f.2c", signed(), 403),
+            ("4", "1f.2d", {}, 403),
+        ):
+            event = {
+                "specversion": "1.0", "id": id, "source": "urn:mole", "type": "gale",
+                "topic": TOPIC, "datacontenttype": "application/xml", "data": GALE.decode(),
+                **properties,
+            }  # fmt: skip
+            answer = await run.request(
+                "POST", "/events", json.dumps(event).encode(), dragoman_hops="1",
+                dragoman_origin=origin, content_type="application/cloudevents+json",
+            )  # fmt: skip
+            assert answer.status == status, (id, answer.body)
+        assert await outcomes(run) == {"signed": 1, "replayed": 1, "unsigned": 1}
+
+
+async def test_an_event_that_was_delivered_is_not_sent_again(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Its sender may try again for minutes, or until it is delivered; then who repeats it is
+    refused, though with the same message id: messaging systems forget ids sooner."""
+    store = Store(store_url)
+    await store.start()
+    moments = [now()]
+    topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
+    checks = SignatureChecks(topics, store, Parsing(), now=lambda: moments[-1])
+    events = [Notification("1", "urn:mole", GALE, now(), parse_clark(TOPIC), properties=signed())]
+    await checks.admit(events, "")
+    moments.append(moments[0] + timedelta(minutes=11))
+    await checks.admit(events, "")
+    system = MemoryAdapter()
+    await system.start([EVERYTHING_WANTED])
+    await system.publish(events)
+    (await checks.remember(await anext(system.deliveries()))).settle()
+    await checks.flush()
+    with pytest.raises(NotSigned, match="came before"):
+        await checks.admit(events, "")
+    moments.append(moments[0] + timedelta(minutes=4))
+    await checks.admit(events, "")
+    await system.close()
+    await store.close()
+
+
+async def test_a_copy_is_found_while_the_first_is_under_way(tmp_path: Path, store_url: str) -> None:
+    """A consumer may take its time; what was let go of, and not settled, comes again."""
+    store = Store(store_url)
+    await store.start()
+    checks = SignatureChecks(SignedTopics([SignedTopicsRow(**row(tmp_path))]), store, Parsing())
+    system = MemoryAdapter()
+    await system.start([EVERYTHING_WANTED])
+    native = [
+        Notification(id, "urn:mole", GALE, now(), parse_clark(TOPIC), properties=signed())
+        for id in ("1", "2", "3")
+    ]
+    await system.publish(native)
+    deliveries = system.deliveries()
+    first = await checks.once(await anext(deliveries))
+    assert first is not None
+    assert await checks.once(await anext(deliveries)) is None
+    del first
+    assert await checks.once(await anext(deliveries)) is not None
+    await system.close()
+    await store.close()
+
+
 def test_rows_say_which_topics_and_whose_signatures(tmp_path: Path) -> None:
     topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
     assert topics.of(parse_clark(TOPIC), "") is not None
@@ -120,6 +199,19 @@ def test_rows_say_which_topics_and_whose_signatures(tmp_path: Path) -> None:
     unusable["signers"].unlink()
     with pytest.raises(SignersUnusable, match="cannot be read"):
         SignedTopics([SignedTopicsRow(**unusable)])
+
+
+def test_a_name_is_not_taken_for_an_identifier(tmp_path: Path) -> None:
+    def said(signature: str) -> EventSignature:
+        return verifier().verify(signature, GALE, now=now())
+
+    mole = said(signed()[EVENT_SIGNATURE])
+    other = said(signed(mole.identifier)[EVENT_SIGNATURE])
+    assert other.name == mole.identifier != other.identifier
+    rows = [SignedTopicsRow(**row(tmp_path, names=[mole.identifier]))]
+    requirement = SignedTopics(rows).of(parse_clark(TOPIC), "")
+    assert requirement is not None
+    assert requirement.names_signer(mole) and not requirement.names_signer(other)
 
 
 async def test_certificates_are_read_again(tmp_path: Path) -> None:

@@ -1,31 +1,46 @@
-"""What operators decide about hosts: a row each, of which there are so many."""
+"""Decisions about hosts as rows, in both databases."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from gateway.model.host_decisions import Decision, HostDecision, HostDecisions
+from gateway.model.host_decisions import Decision, HostDecision
 from gateway.store import Store, host_decisions
+from tests.rigs.stores import on_each_store
 
 
 @pytest_asyncio.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
-    opened = Store(store_url)
-    await opened.start()
-    yield opened
-    await opened.close()
+async def stores(store_url: str) -> AsyncIterator[tuple[Store, Store]]:
+    """Those of two gateways."""
+    one, other = Store(store_url), Store(store_url)
+    await one.start()
+    await other.start()
+    yield one, other
+    await one.close()
+    await other.close()
 
 
-async def test_decisions_are_rows_of_which_there_are_so_many(store: Store) -> None:
-    one = HostDecision("a.example", Decision.APPROVED, "user:ada", 1.0)
-    other = HostDecision("b.example", Decision.FORBIDDEN, "user:ada", 2.0)
-    assert await store.submit(lambda rows: host_decisions.write(rows, one, most=1))
-    assert not await store.submit(lambda rows: host_decisions.write(rows, other, most=1))
-    again = HostDecision("a.example", Decision.FORBIDDEN, "user:eve", 3.0)
-    assert await store.submit(lambda rows: host_decisions.write(rows, again, most=1))
-    known = HostDecisions()
-    assert known.replace(await store.submit(host_decisions.load)) == {"a.example"}
-    assert known.forbids("a.example") and not known.approves("a.example")
-    await store.submit(lambda rows: host_decisions.delete(rows, "a.example"))
-    assert known.replace(await store.submit(host_decisions.load)) == {"a.example"}
-    assert known.find("a.example") is None
+async def write(store: Store, host: str, decision: Decision, most: int = 9) -> bool:
+    kept = HostDecision(host, decision, "user:a", 1.0)
+    return await store.submit(lambda rows: host_decisions.write(rows, kept, most=most))
+
+
+async def test_a_bound_keeps_no_other_decision_about_a_host(stores: tuple[Store, Store]) -> None:
+    store, _ = stores
+    for host in ("a", "b"):
+        assert await write(store, host, Decision.FORBIDDEN)
+    assert not await write(store, "c", Decision.FORBIDDEN, most=2)
+    assert await write(store, "a", Decision.APPROVED, most=1)
+    found = await store.submit(host_decisions.load)
+    assert [(one.host, one.decision) for one in found] == [
+        ("a", Decision.APPROVED), ("b", Decision.FORBIDDEN)
+    ]  # fmt: skip
+
+
+@on_each_store
+async def test_gateways_that_decide_at_once(stores: tuple[Store, Store]) -> None:
+    for _ in range(10):
+        both = (write(one, "a", Decision.FORBIDDEN) for one in stores)
+        assert await asyncio.gather(*both) == [True, True]
+        await stores[0].submit(lambda rows: host_decisions.delete(rows, "a"))

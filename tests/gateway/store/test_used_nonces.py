@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from gateway.store import Store, used_nonces
+from gateway.soap.used_once import UsedOnce
+from gateway.store import Store, StoreUnavailable, used_nonces
 from gateway.store.used_nonces import NoncesFull, use
 
 
@@ -23,20 +24,42 @@ async def take(store: Store, user: str, nonce: bytes, *, now: float = 0.0) -> bo
     )
 
 
-async def test_a_nonce_counts_once(store: Store) -> None:
-    first, tidies = b"\xff" * 16, b"\x00" * 16
-    assert await take(store, "a", first)
-    assert not await take(store, "a", first, now=599.0)
-    assert await take(store, "b", first)
-    assert await take(store, "a", tidies, now=601.0)  # Forgets the others.
-    assert await take(store, "a", first, now=601.0)
-    assert not await take(store, "a", tidies, now=601.0)
+async def test_a_nonce_counts_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    nonce = b"\xff" * 16
+    assert await take(store, "a", nonce)
+    assert not await take(store, "a", nonce, now=599.0)
+    assert await take(store, "b", nonce)
+    monkeypatch.setattr(used_nonces, "EACH", 1)
+    assert await take(store, "a", nonce, now=601.0)  # It forgets the others first.
+    assert not await take(store, "a", nonce, now=601.0)
 
 
 async def test_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(used_nonces, "MOST", 3)
+    """Whatever nonces somebody chooses: they are counted, and others are taken."""
+    monkeypatch.setattr(used_nonces, "EACH", 1)
+    monkeypatch.setattr(used_nonces, "MOST_OF_ONE", 3)
+    monkeypatch.setattr(used_nonces, "MOST", 5)
     for each in range(3):
         assert await take(store, "a", bytes([255, each]))
-    with pytest.raises(NoncesFull):
-        await take(store, "a", b"\x00\x00")
+    with pytest.raises(NoncesFull) as full:
+        await take(store, "a", b"\xff\xff")
+    assert full.value.of_one
+    for each in range(2):
+        assert await take(store, "b", bytes([255, each]))
+    with pytest.raises(NoncesFull) as full:
+        await take(store, "c", b"\xff\xff")
+    assert not full.value.of_one
     assert await take(store, "a", b"\x00\x01", now=601.0)
+
+
+async def test_who_uses_too_many_is_refused_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(used_nonces, "EACH", 1)
+    monkeypatch.setattr(used_nonces, "MOST_OF_ONE", 1)
+    used = UsedOnce(store)
+    assert await used.use("a", b"1")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await used.use("a", b"2")
+    assert await used.use("b", b"1")

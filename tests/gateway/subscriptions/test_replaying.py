@@ -1,7 +1,9 @@
 """What an archive has, delivered to a subscription again."""
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from filters import parse_clark
 from filters.archive import PARQUET, FileWriter, Row, directory
 from gateway.model.channels import CHANNEL_PROPERTY
+from gateway.subscriptions import replaying
 from mediation.names import DRAGOMAN_POLICY
 from tests.gateway.security.test_tenants import Tenants, make_file
 from tests.rigs.consumers import Consumers, accept, consumers, status
@@ -118,7 +121,8 @@ async def test_what_a_gateway_archived_itself(tmp_path: Path) -> None:
 async def test_a_consumer_that_is_away_holds_a_replay_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on where it was after a restart, once for each message, and can be cancelled."""
+    """It goes on where it was after a restart, once for each message, and can be cancelled. Should
+    the clock be set back meanwhile, the order stays."""
     monkeypatch.setattr("gateway.subscriptions.archive_reading.WAITING", 8)
     monkeypatch.setattr("gateway.subscriptions.archive_reading.PART", 4)
     archived(tmp_path / "archive", [row(number) for number in range(40)])
@@ -140,6 +144,8 @@ async def test_a_consumer_that_is_away_holds_a_replay_up(
             said = await replay_into(run, entry.id, expected=400)
             assert "runs" in said["detail"]
             run.stop.set()
+        with closing(sqlite3.connect(tmp_path / "data" / "store.db")) as database, database:
+            database.execute("UPDATE held SET position = position + 3600000000000")
         consumer.at(url).behaviour = accept
         async with running(tmp_path / "data", **settings) as run:
             done = await ended(run, entry.id)
@@ -158,8 +164,8 @@ async def test_a_consumer_that_is_away_holds_a_replay_up(
             consumer.at(url).behaviour = accept
 
 
-async def test_each_tenant_gets_its_own(tmp_path: Path) -> None:
-    """Of events and replays: those of others are not there for it."""
+async def test_each_tenant_gets_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of events and replays: those of others are not there for it, nor do they use up its own."""
     file, keys = make_file(tmp_path)
     mine = "{urn:dragoman:tenant}acme"
     archived(
@@ -191,6 +197,13 @@ async def test_each_tenant_gets_its_own(tmp_path: Path) -> None:
             return b'"done"' in (await tenants.ask("bob", "GET", path))[1]
 
         await until(done)
+        monkeypatch.setattr(replaying, "OF_TENANT", 1)
+        assert (await tenants.ask("bob", "POST", path, {**RANGE, "rate": 0.01}))[0] == 202
+        assert (await tenants.post("ada", asked))[0] == 200
+        [other] = [one for one in run.gateway.subscriptions.entries if one is not entry]
+        path = f"/api/v1/subscriptions/{other.id}/replay"
+        status_, answer = await tenants.ask("bob", "POST", path, RANGE)
+        assert (status_, b"of your tenant" in answer) == (403, True)
 
 
 async def test_what_is_not_replayed(tmp_path: Path) -> None:

@@ -107,6 +107,23 @@ def test_another_payload_is_not_what_was_signed(payload: bytes) -> None:
         verifier().verify(signed(), payload, now=now())
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (wrap(PAYLOAD, "text/plain"), PAYLOAD),
+        (PAYLOAD, wrap(PAYLOAD, "text/plain")),
+        (wrap(b"1", "application/json"), wrap(b"1", "text/csv")),
+    ],
+)
+def test_the_same_octets_of_another_type_are_not_what_was_signed(
+    before: bytes, after: bytes
+) -> None:
+    signature = signed(before)
+    verifier().verify(signature, before, now=now(), wrapped=True)
+    with pytest.raises(SignatureInvalid, match="was signed, and the event is"):
+        verifier().verify(signature, after, now=now(), wrapped=True)
+
+
 def test_what_envelopes_declare_besides_changes_nothing() -> None:
     written = b"<w:Warning kind='w:Gale' xmlns:s='urn:s' xmlns:w='urn:w'>65<!-- kn --></w:Warning >"
     verifier().verify(signed(), written, now=now())

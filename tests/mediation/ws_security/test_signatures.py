@@ -9,12 +9,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from cryptography.x509.verification import Store
 from lxml import etree
 
 from filters import Reason, Refused
 from mediation import names
+from mediation.discovery.signatures import chain_to_anchor, read_anchors
 from mediation.ws_security import read_trust, signing, verify_message
 from mediation.ws_security.signing import read_signing_key, sign_envelope
 from tests.rigs.certificates import Authority
@@ -368,6 +373,23 @@ def test_a_certificate_that_is_trusted_by_itself(signers: Signers) -> None:
         with pytest.raises(Refused) as refused:
             verify_message(octets, signers.trust, now=datetime.now(UTC))
         assert refused.value.reason is Reason.TOKEN_UNAVAILABLE
+
+
+def test_authorities_of_one_name_are_not_tried_in_all_ways(signers: Signers) -> None:
+    """Three of them that issue each other are 39 signatures to verify."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
+    chain = []
+    for _ in range(4):
+        builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+        builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(NOW - timedelta(1)).not_valid_after(NOW + timedelta(1))
+        chain.append(builder.sign(key, SHA256()))
+    with pytest.raises(Refused, match="two of its authorities have one name"):
+        signers.trust.check(tuple(one.public_bytes(Encoding.DER) for one in chain), NOW)
+    anchors = read_anchors(signers.authority.certificate.read_bytes())
+    with pytest.raises(Refused, match="authorities have one name"):
+        chain_to_anchor(chain[0], chain[1:], anchors, Store(list(anchors.authorities)), now=NOW)
 
 
 def test_a_revoked_certificate(tmp_path: Path) -> None:

@@ -7,17 +7,20 @@ from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 
 from gateway.security import openid_login, sessions
 from gateway.security.audit_chain import read_records
+from gateway.security.authentication import Authentication
+from gateway.security.identities import parse_identities
 from gateway.security.identities_editing import create_identities
+from gateway.security.openid_login import OpenIdLogin
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer
 from tests.rigs.gateways import Running, running
-from tests.rigs.identity_provider import IdentityProvider, identity_provider
+from tests.rigs.identity_provider import DOCUMENTS, IdentityProvider, identity_provider
 from tests.rigs.waiting import until
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
@@ -156,6 +159,7 @@ async def test_what_is_no_answer_to_a_login(
             wrong = path.replace("iss=", "iss=x")
         answer = await run.request("GET", wrong, cookie=sent)
         assert answer.status == 401 and "__Host-dragoman=" not in str(answer.headers), wrong
+    assert (await run.request("GET", path, cookie=cookie)).status == 200, "it was the answer"
     assert (await run.request("GET", path, cookie=cookie)).status == 401, "it was used"
     refused = await log_in(run, provider, "nobody")
     assert refused.status == 401 and b"access_denied" in refused.body
@@ -208,6 +212,35 @@ async def test_an_identity_provider_that_is_down(run: Running, provider: Identit
     assert answer.status == 503 and b"Nobody can log in" in answer.body
     unknown = await run.request("GET", "/console/login/openid?issuer=https://evil.example")
     assert unknown.status == 404
+
+
+async def test_logins_that_strangers_begin_end_no_other(
+    provider: IdentityProvider, tmp_path: Path
+) -> None:
+    rows = parse_identities(RULES.format(provider.issuer).encode(), tmp_path)
+    login = OpenIdLogin(Authentication(rows, tmp_path / "identities.toml", DOCUMENTS), tmp_path)
+    [issuer] = login.issuers
+    where, cookie = await login.begin(issuer, returns_to="https://here/back", page="/console")
+    for _ in range(1100):
+        await login.begin(issuer, returns_to="https://here/back", page="/console")
+    said = dict(parse_qsl(urlsplit(await at_the_provider(where, "ada")).query))
+    done = await login.finish(said["state"], cookie, said["code"], said["iss"])
+    assert done.identity.owner == "user:ada"
+
+
+async def test_a_cookie_of_a_login_is_the_gateways_own(
+    run: Running, provider: IdentityProvider
+) -> None:
+    where, cookie = await begin(run, provider)
+    path = await at_the_provider(where, "ada")
+    for changed in (cookie[:-3], cookie[:40] + "AAAA" + cookie[44:], f"{cookie}A"):
+        answer = await run.request("GET", path, cookie=changed)
+        assert answer.status == 401, changed
+    far = f"/console/{'x' * 5000}"
+    query = urlencode({"issuer": provider.issuer, "to": far})
+    answer = await run.request("GET", f"/console/login/openid?{query}")
+    [value] = cookies(answer).values()
+    assert len(value) < 4000, "browsers keep no larger one"
 
 
 @pytest.mark.nightly
