@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Hashable, Sequence
 from ipaddress import ip_address
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target
 from gateway.egress.causes import (
@@ -34,6 +34,14 @@ TLS_SCHEMES = frozenset({"https", "soap.tcps"})
 
 _MAX_ADDRESSES = 8
 """Addresses of one name that are tried; all of them are checked."""
+
+
+class Kept(Protocol):
+    """A connection that is kept for the next message."""
+
+    @property
+    def peer(self) -> str:
+        """The address on the other side."""
 
 
 class Dialer:
@@ -79,9 +87,11 @@ class Dialer:
             return None
         return self._proxy
 
-    def may_use(self, peer: str) -> bool:
-        """Whether a connection to the address *peer* that is kept may be used again."""
-        return self._proxy is not None or self._policy.may_keep(peer)
+    def may_use(self, connection: Kept) -> bool:
+        """Whether *connection*, whose address was judged when it was made, may be used again:
+        operators may have forbidden the address since. Asked twice for each delivery."""
+        forbidden = self._policy.decisions.forbidden
+        return not forbidden or self._proxy is not None or connection.peer not in forbidden
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.

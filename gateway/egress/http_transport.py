@@ -204,14 +204,11 @@ class HttpTransport:
         while destination.idle:
             connection = destination.idle.pop()
             del self._idle[connection]
-            if self._may_use(connection):
+            if connection.open and self._dialer.may_use(connection):
                 return connection
             connection.close()
             destination.connections -= 1
         return None
-
-    def _may_use(self, connection: Connection) -> bool:
-        return connection.open and self._dialer.may_use(connection.peer)
 
     async def _wait(self, destination: "_Destination") -> Connection | None:
         """Wait for a connection that another exchange gives back; None is the leave to make one."""
@@ -226,7 +223,7 @@ class HttpTransport:
 
     def give_back(self, destination: "_Destination", connection: Connection | None) -> None:
         reusable = None
-        if connection is not None and connection.reusable and self._may_use(connection):
+        if connection is not None and connection.reusable and self._dialer.may_use(connection):
             reusable = connection
         if connection is not None:
             self._busy.discard(connection)

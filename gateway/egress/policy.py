@@ -105,7 +105,7 @@ class AddressPolicy:
         forbid: Iterable[str] = (),
         decisions: HostDecisions | None = None,
     ) -> None:
-        self._decisions = decisions or HostDecisions()
+        self.decisions = decisions or HostDecisions()
         self._forbidden = HostList(forbid)
         self._schemes = None if schemes is None else frozenset(schemes)
         self._ports = tuple(ports)
@@ -115,12 +115,7 @@ class AddressPolicy:
 
     def forbids(self, host: str) -> bool:
         """Whether the settings, or an operator, forbid *host*."""
-        return host in self._forbidden or self._decisions.forbids(host)
-
-    def may_keep(self, peer: str) -> bool:
-        """Whether a connection to the address *peer*, which was judged when it was made, may go on:
-        operators may have forbidden it since."""
-        return not self._decisions.forbids(peer)
+        return host in self._forbidden or self.decisions.forbids(host)
 
     def allows_scheme(self, scheme: str) -> bool:
         """Whether addresses may have *scheme*."""
@@ -157,7 +152,7 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if target.host in self._forbidden:
             raise AddressRefused(target.url, allowed_by="egress_forbidden")
-        if self._decisions.forbids(target.host):
+        if self.decisions.forbids(target.host):
             raise AddressRefused(target.url, allowed_by=DECIDED)
         address = target.literal
         if address is not None:
@@ -178,7 +173,7 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if self._forbidden.has_address(address):
             raise AddressRefused(target.url, allowed_by="egress_forbidden")
-        if self._decisions.forbids(str(address)):
+        if self.decisions.forbids(str(address)):
             raise AddressRefused(target.url, allowed_by=DECIDED)
         if not is_forbidden(address) or (self._loopback and address.is_loopback):
             return

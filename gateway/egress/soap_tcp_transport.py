@@ -129,7 +129,7 @@ class SoapTcpTransport:
 
     def may_use(self, connection: "_Outbound") -> bool:
         """Whether more may be written to whom *connection* leads to."""
-        return self._dialer.may_use(connection.peer)
+        return self._dialer.may_use(connection)
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""

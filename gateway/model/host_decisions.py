@@ -39,6 +39,8 @@ class HostDecisions:
 
     def __init__(self) -> None:
         self._by_host: dict[str, HostDecision] = {}
+        self.forbidden: frozenset[str] = frozenset()
+        """Hosts that nothing is sent to: mostly none."""
 
     def __iter__(self) -> Iterator[HostDecision]:
         return iter(self._by_host.values())
@@ -49,8 +51,7 @@ class HostDecisions:
 
     def forbids(self, host: str) -> bool:
         """Whether nothing is sent to *host*."""
-        found = self._by_host.get(host)
-        return found is not None and found.decision is Decision.FORBIDDEN
+        return host in self.forbidden
 
     def approves(self, host: str) -> bool:
         """Whether *host* need not agree."""
@@ -60,5 +61,8 @@ class HostDecisions:
     def replace(self, decisions: Iterable[HostDecision]) -> frozenset[str]:
         """Know *decisions* alone; the hosts about which something else is known now."""
         former, self._by_host = self._by_host, {one.host: one for one in decisions}
+        self.forbidden = frozenset(
+            one.host for one in self._by_host.values() if one.decision is Decision.FORBIDDEN
+        )
         hosts = former.keys() | self._by_host.keys()
         return frozenset(one for one in hosts if former.get(one) != self._by_host.get(one))
