@@ -21,6 +21,7 @@ from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.soap.envelopes import text_of, xml_text
+from mediation.soap.policy_assertions import assertions_in
 
 ORDER_KEY = f"{{{names.DRAGOMAN_POLICY}}}OrderKey"
 TOPIC = "topic"
@@ -29,9 +30,6 @@ LONGEST = 256
 """Characters of what names a key."""
 _SHORT = 64
 """Characters of a key that is kept as it is; of a longer one a hash is."""
-_POLICIES = frozenset(
-    f"{{{namespace}}}Policy" for namespace in (names.POLICY_1_5, names.POLICY_2004_09)
-)
 
 
 def key_of(order_key: str, notification: Notification) -> str:
@@ -52,12 +50,7 @@ def read_order_key(parts: Iterable[etree._Element], mode: DeliveryMode) -> str:
         MediationError: ``POLICY_UNSUPPORTED``: it names no key, or deliveries in *mode* go one
             after the other.
     """
-    asked: list[str] = []
-    for part in parts:
-        if part.tag == ORDER_KEY:
-            asked.append(text_of(part))
-        elif part.tag in _POLICIES:
-            asked += map(text_of, part.iter(ORDER_KEY))
+    asked = list(map(text_of, assertions_in(parts, ORDER_KEY)))
     if not asked:
         return ""
     if len(asked) > 1:

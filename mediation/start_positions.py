@@ -14,13 +14,11 @@ from filters.archive_positions import Position, parse_position
 from mediation import names
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import text_of, xml_text
+from mediation.soap.policy_assertions import assertions_in
 
 SINCE = f"{{{names.DRAGOMAN_POLICY}}}Since"
 LONGEST = 4096
 """Characters of a position."""
-_POLICIES = frozenset(
-    f"{{{namespace}}}Policy" for namespace in (names.POLICY_1_5, names.POLICY_2004_09)
-)
 
 
 def read_since(parts: Iterable[etree._Element]) -> Position | None:
@@ -29,12 +27,7 @@ def read_since(parts: Iterable[etree._Element]) -> Position | None:
     Raises:
         MediationError: ``POLICY_UNSUPPORTED``.
     """
-    asked: list[str] = []
-    for part in parts:
-        if part.tag == SINCE:
-            asked.append(text_of(part))
-        elif part.tag in _POLICIES:
-            asked += map(text_of, part.iter(SINCE))
+    asked = list(map(text_of, assertions_in(parts, SINCE)))
     if not asked:
         return None
     if len(asked) > 1:

@@ -21,23 +21,16 @@ from mediation.model.delivery_modes import DeliveryAssurance, DeliveryMode, Mode
 from mediation.model.errors import MediationError
 from mediation.reliable_messaging.versions import Rm
 from mediation.soap.envelopes import text_of
+from mediation.soap.policy_assertions import assertions_in
 
 RM_ASSERTIONS = {f"{{{rm.rules.policy}}}RMAssertion": rm for rm in Rm}
 """The versions by the expanded name of the assertion."""
-_POLICIES = frozenset(
-    f"{{{namespace}}}Policy" for namespace in (names.POLICY_1_5, names.POLICY_2004_09)
-)
 
 
 def read_wanted_rm(parts: Iterable[etree._Element]) -> Rm | None:
     """The version of WS-ReliableMessaging that is asked for among *parts* of a Subscribe; the newer
     one where both are, None where none is."""
-    found: set[Rm] = set()
-    for part in parts:
-        if part.tag in RM_ASSERTIONS:
-            found.add(RM_ASSERTIONS[str(part.tag)])
-        elif part.tag in _POLICIES:
-            found.update(RM_ASSERTIONS[str(each.tag)] for each in part.iter(*RM_ASSERTIONS))
+    found = {RM_ASSERTIONS[str(one.tag)] for one in assertions_in(parts, *RM_ASSERTIONS)}
     return next((rm for rm in reversed(Rm) if rm in found), None)
 
 
@@ -61,12 +54,7 @@ def read_assurance(
     Raises:
         MediationError: ``POLICY_UNSUPPORTED``.
     """
-    asked: list[str] = []
-    for part in parts:
-        if part.tag == ASSURANCE:
-            asked.append(text_of(part))
-        elif part.tag in _POLICIES:
-            asked += map(text_of, part.iter(ASSURANCE))
+    asked = list(map(text_of, assertions_in(parts, ASSURANCE)))
     if not asked:
         return mode
     if len(asked) > 1:
