@@ -4,8 +4,8 @@
 an adapter is `adapters.testing`.
 """
 
-from adapters.drills.bench import Promise, Result
 from adapters.drills.drill import Drill, Wishes, trials_of
 from adapters.drills.inbox import Inbox
+from adapters.drills.workbench import Promise, Result
 
 __all__ = ["Drill", "Inbox", "Promise", "Result", "Wishes", "trials_of"]

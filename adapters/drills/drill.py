@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from adapters.drills import outages, trials
-from adapters.drills.bench import Absent, Bench, Broken, Promise, Result, started
 from adapters.drills.forwarder import forwarding
+from adapters.drills.workbench import Absent, Broken, Promise, Result, Workbench, started
 from adapters.loading import adapter_class, load, without_password
 from adapters.protocol import AdapterError, AdapterUnavailable, Isolating
 from filters import Reason, Refused
@@ -46,7 +46,7 @@ class Wishes:
     folder: Path | None = None
 
 
-Trial = Callable[[Bench], Awaitable[str]]
+Trial = Callable[[Workbench], Awaitable[str]]
 
 
 def trials_of(wishes: Wishes) -> dict[str, Trial]:
@@ -114,7 +114,7 @@ class Drill:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="dragoman-drill-", dir=self._wishes.folder)
             )
-            bench = Bench(self._kind, self._url, self._settings, self.name, Path(folder))
+            bench = Workbench(self._kind, self._url, self._settings, self.name, Path(folder))
             stack.push_async_callback(self._remove, bench)
             opened = await self._open(bench)
             self._opened = opened.promise is Promise.KEPT
@@ -127,7 +127,7 @@ class Drill:
                 if not self._wishes.only or name in self._wishes.only:
                     yield await self._try(bench, name, trial)
 
-    async def _open(self, bench: Bench) -> Result:
+    async def _open(self, bench: Workbench) -> Result:
         """Connect without a forwarder, which would hide why that fails."""
         bench.begin()
         adapter = bench.make(folder="opened")
@@ -140,7 +140,7 @@ class Drill:
             return Result(Promise.BROKEN, "connection", text)
         return Result(Promise.KEPT, "connection", "the system is there, and lets a gateway in")
 
-    async def _try(self, bench: Bench, name: str, trial: Trial) -> Result:
+    async def _try(self, bench: Workbench, name: str, trial: Trial) -> Result:
         bench.begin()
         if bench.forwarder is not None:
             await bench.forwarder.join()
@@ -161,7 +161,7 @@ class Drill:
             text = f"{type(exc).__name__}: {exc}"
         return Result(promise, name, self._shown(text))
 
-    async def _remove(self, bench: Bench) -> None:
+    async def _remove(self, bench: Workbench) -> None:
         """Remove all that was made under the names that were used."""
         for name in sorted(bench.used):
             why, left = "", [name]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from adapters.drills.bench import Bench, started
+from adapters.drills.workbench import Workbench, started
 from adapters.loading import adapter_class, load
 from adapters.protocol import Isolating
 
@@ -17,7 +17,7 @@ from adapters.protocol import Isolating
 async def publish(url: str, settings: dict[str, str], data: str, namespace: str) -> None:
     """Publish events one by one, and print the id of each once it is confirmed."""
     kind = cast(type[Isolating], adapter_class(url.partition(":")[0]))
-    bench = Bench(kind, url, settings, "", Path(data), namespace=namespace)
+    bench = Workbench(kind, url, settings, "", Path(data), namespace=namespace)
     adapter = load(url, data=Path(data), settings=settings)
     async with started(adapter, bench.interest()):
         while True:

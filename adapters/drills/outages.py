@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 
-from adapters.drills.bench import Absent, Bench, Broken
 from adapters.drills.forwarder import Forwarder
 from adapters.drills.inbox import Inbox
 from adapters.drills.trials import hold_and_take_over, needs_durability, seconds
+from adapters.drills.workbench import Absent, Broken, Workbench
 from adapters.protocol import Adapter, AdapterUnavailable, Delivery
 from mediation.model.messages import Notification
 
@@ -49,7 +49,7 @@ class Publishers:
     ended: bool = False
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def publish(self, bench: Bench, number: int) -> None:
+    async def publish(self, bench: Workbench, number: int) -> None:
         """Publish until `ended`."""
         while not self.ended:
             event = bench.notification(f"drill/p{number}")
@@ -80,13 +80,13 @@ class Publishers:
             await self._changed.wait_for(lambda: self.told is not None)
 
 
-async def cut(bench: Bench) -> str:
+async def cut(bench: Workbench) -> str:
     """The connection is cut, and refused for a while."""
     forwarder = _forwarder(bench)
     return await _outage(bench, forwarder.cut, forwarder.join)
 
 
-async def silence(bench: Bench) -> str:
+async def silence(bench: Workbench) -> str:
     """Nothing comes through, on a connection that stays open: a firewall that forgot it."""
     forwarder = _forwarder(bench)
 
@@ -100,7 +100,7 @@ async def silence(bench: Bench) -> str:
     return await _outage(bench, begin, end)
 
 
-async def restart(bench: Bench, command: str | None) -> str:
+async def restart(bench: Workbench, command: str | None) -> str:
     """The system is restarted, or killed and started, by a command of the operator."""
     if command is None:
         raise Absent(
@@ -126,7 +126,7 @@ async def restart(bench: Bench, command: str | None) -> str:
     return await _outage(bench, begin, None)
 
 
-async def _outage(bench: Bench, begin: Step, end: Step | None) -> str:
+async def _outage(bench: Workbench, begin: Step, end: Step | None) -> str:
     """Have a fault *begin*, and *end* once it is noticed, while events wait, are unsettled, and are
     published. With *end* None it has ended when *begin* returns."""
     needs_durability(bench)
@@ -209,7 +209,7 @@ def _check(confirmed: Sequence[Notification], came: Sequence[Delivery]) -> int:
     return sum(count > 1 for count in counts.values())
 
 
-async def slow_down(bench: Bench) -> str:
+async def slow_down(bench: Workbench) -> str:
     """The network is slow."""
     forwarder = _forwarder(bench)
     async with bench.running(bench.interest()) as adapter:
@@ -232,7 +232,7 @@ async def _publish_each(adapter: Adapter, events: Sequence[Notification]) -> Non
     await asyncio.gather(*(adapter.publish([one]) for one in events))
 
 
-async def take_over(bench: Bench) -> str:
+async def take_over(bench: Workbench) -> str:
     """A gateway that shares the work falls silent: another one takes its partitions over."""
     forwarder = _forwarder(bench)
     if bench.capabilities.sharing is None:
@@ -243,7 +243,7 @@ async def take_over(bench: Bench) -> str:
     return await hold_and_take_over(bench, silent, other, forwarder.fall_silent)
 
 
-async def kill_gateway(bench: Bench) -> str:
+async def kill_gateway(bench: Workbench) -> str:
     """A gateway is killed while it publishes: what was confirmed to it comes after its restart."""
     needs_durability(bench)
     confirmed = await _killed(bench)
@@ -258,7 +258,7 @@ async def kill_gateway(bench: Bench) -> str:
     return f"all {len(confirmed)} events came that were confirmed before a gateway was killed"
 
 
-async def _killed(bench: Bench) -> list[str]:
+async def _killed(bench: Workbench) -> list[str]:
     """Have another process publish, and kill it; the ids of what was confirmed to it."""
     made = bench.isolated(bench.name)
     bench.used.add(bench.name)
@@ -293,7 +293,7 @@ async def _killed(bench: Bench) -> list[str]:
     return confirmed + rest.decode().splitlines()
 
 
-def _forwarder(bench: Bench) -> Forwarder:
+def _forwarder(bench: Workbench) -> Forwarder:
     if bench.forwarder is None:
         raise Absent("not tried: the system has no network that could be cut")
     return bench.forwarder

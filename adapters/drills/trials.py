@@ -1,6 +1,6 @@
 """The trials of a system that nothing happens to: events in, events out.
 
-Each is a function that takes a `Bench`, and returns the sentence that says what was kept.
+Each is a function that takes a `Workbench`, and returns the sentence that says what was kept.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
-from adapters.drills.bench import Absent, Bench, Broken, started
 from adapters.drills.inbox import Inbox
+from adapters.drills.workbench import Absent, Broken, Workbench, started
 from adapters.protocol import Adapter, AdapterUnavailable, Delivery, PublicationRefused, Sharing
 from mediation.model.messages import Attachment, EndpointReference, Notification
 from mediation.model.versions import Wsa
@@ -37,7 +37,7 @@ async def seconds(waited: Awaitable[None]) -> float:
     return time.monotonic() - begun
 
 
-async def confirm(bench: Bench) -> str:
+async def confirm(bench: Workbench) -> str:
     """Confirmations come, and soon."""
     async with bench.running(bench.interest()) as adapter:
         single = [await seconds(adapter.publish([one])) for one in bench.notifications(SINGLE)]
@@ -49,7 +49,7 @@ async def confirm(bench: Bench) -> str:
     return f"events are confirmed once the system has them durably: {figures} in one publication"
 
 
-async def keep_content(bench: Bench) -> str:
+async def keep_content(bench: Workbench) -> str:
     """Events arrive octet by octet, with all that belongs to them."""
     plain = bench.notification("drill", "<a>Ærø 台风 \U0001f300 a\\b\nc:d\te</a>".encode())
     sent = replace(
@@ -76,7 +76,7 @@ async def keep_content(bench: Bench) -> str:
     return "payload, properties, SOAP headers, producer and attachments arrive octet by octet"
 
 
-async def keep_order(bench: Bench) -> str:
+async def keep_order(bench: Workbench) -> str:
     """Events of a topic keep their order."""
     paths = [f"drill/n{number}" for number in range(TOPICS)]
     sent = [bench.notification(path) for _ in range(25) for path in paths]
@@ -100,7 +100,7 @@ async def keep_order(bench: Bench) -> str:
     )
 
 
-async def keep_topics_apart(bench: Bench) -> str:
+async def keep_topics_apart(bench: Workbench) -> str:
     """What is not wanted does not come."""
     async with bench.running(bench.interest("drill"), bench.interest("rain/*")) as adapter:
         wanted = [*map(bench.notification, ("drill", "rain/sea"))]
@@ -117,7 +117,7 @@ async def keep_topics_apart(bench: Bench) -> str:
     return "only events on topics that are subscribed to come, from the moment of a subscription on"
 
 
-async def drop_repeats(bench: Bench) -> str:
+async def drop_repeats(bench: Workbench) -> str:
     """A publisher that repeats an event with its id has it delivered once."""
     first, last = bench.notifications(2)
     async with bench.running(bench.interest()) as adapter:
@@ -130,7 +130,7 @@ async def drop_repeats(bench: Bench) -> str:
     return "an event that its publisher repeats with the same id comes once, while the gateway runs"
 
 
-async def keep_unsettled(bench: Bench) -> str:
+async def keep_unsettled(bench: Workbench) -> str:
     """What is not settled comes again after a restart of the gateway."""
     needs_durability(bench)
     sent = bench.notifications(20)
@@ -166,7 +166,7 @@ async def _take_until(inbox: Inbox, last: Notification) -> list[Delivery]:
     return came
 
 
-async def bear_slow_consumer(bench: Bench) -> str:
+async def bear_slow_consumer(bench: Workbench) -> str:
     """A consumer that settles nothing gets no more than the prefetch; publishers go on."""
     async with bench.running(bench.interest()) as adapter:
         window = adapter.capabilities.prefetch
@@ -189,7 +189,7 @@ async def bear_slow_consumer(bench: Bench) -> str:
     )
 
 
-async def keep_backlog(bench: Bench, many: int) -> str:
+async def keep_backlog(bench: Workbench, many: int) -> str:
     """Nothing that was confirmed is dropped while it waits, however full a queue is."""
     kept: list[Notification] = []
     refused = ""
@@ -236,7 +236,7 @@ async def _drain(inbox: Inbox, expected: set[str]) -> set[str]:
     return came
 
 
-async def bound_size(bench: Bench, largest: int) -> str:
+async def bound_size(bench: Workbench, largest: int) -> str:
     """Large events arrive, or are refused for good; neither stops others."""
     taken, refused = 0, ""
     async with bench.running(bench.interest()) as adapter:
@@ -308,7 +308,7 @@ async def published(adapter: Adapter, notification: Notification) -> None:
             return
 
 
-async def keep_lives(bench: Bench) -> str:
+async def keep_lives(bench: Workbench) -> str:
     """The system's clock takes no event away that is alive."""
     expires = datetime.now(UTC) + timedelta(seconds=LIFE)
     alive = replace(bench.notification(), expires=expires)
@@ -324,7 +324,7 @@ async def keep_lives(bench: Bench) -> str:
     return f"an event that lives for {LIFE:.0f} s comes: the clocks agree well enough for that"
 
 
-async def share(bench: Bench) -> str:
+async def share(bench: Workbench) -> str:
     """Gateways share partitions: one consumes each, and what it leaves unsettled goes over."""
     if bench.capabilities.sharing is None:
         raise Absent("several gateways cannot share the work here: run one")
@@ -334,7 +334,7 @@ async def share(bench: Bench) -> str:
 
 
 async def hold_and_take_over(
-    bench: Bench, one: Adapter, other: Adapter, silence: Callable[[], None] | None
+    bench: Workbench, one: Adapter, other: Adapter, silence: Callable[[], None] | None
 ) -> str:
     """Have *one* hold events unsettled, and *other* take its partitions over: when *one* releases
     them, or after its *silence*."""
@@ -380,7 +380,7 @@ def _sharing(adapter: Adapter) -> Sharing:
     return sharing
 
 
-def needs_durability(bench: Bench) -> None:
+def needs_durability(bench: Workbench) -> None:
     """Raise `Absent` where the system forgets."""
     if not bench.capabilities.durable:
         raise Absent("the system forgets all events when it, or the gateway, stops")

@@ -1,4 +1,4 @@
-"""Instants as people write them in options: a date, a time, or an age."""
+"""Reads instants as people write them in options: a date, a time, or an age, ``12h``."""
 
 import re
 from datetime import UTC, datetime, timedelta

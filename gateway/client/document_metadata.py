@@ -1,4 +1,4 @@
-"""A recipient, or a registry, of IHE's document metadata subscriptions (DSUB)."""
+"""A client of IHE's document metadata subscriptions (DSUB), for recipients and registries."""
 
 from filters.dialects import EBRIM_QUERY
 from gateway.client.errors import UnsupportedOperation

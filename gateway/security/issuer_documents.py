@@ -1,4 +1,4 @@
-"""Documents of issuers of tokens over HTTP: an operator named them."""
+"""Documents that issuers of tokens, whom an operator named, have at their URLs: discovery, keys."""
 
 import json
 from collections.abc import Mapping

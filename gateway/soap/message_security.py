@@ -20,7 +20,7 @@ from gateway.security.resource_addresses import ENDPOINTS, ResourceAddress, Reso
 from gateway.security.ws_security_files import WsSecurityFile
 from gateway.sequences.operations import parts_of
 from gateway.soap.endpoint_rules import endpoint_named
-from gateway.soap.used_once import UsedOnce
+from gateway.soap.replay_cache import ReplayCache
 from gateway.soap.username_tokens import UsernameTokens
 from mediation.model.errors import MediationError
 from mediation.model.requests import Incoming, Request
@@ -90,7 +90,7 @@ class MessageSecurity:
         self,
         identification: Identification,
         authentication: Authentication,
-        used: UsedOnce,
+        used: ReplayCache,
         parsing: Parsing,
         limits: DocumentLimits,
         signers: WsSecurityFile[Trust] | None = None,

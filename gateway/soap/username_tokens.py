@@ -15,7 +15,7 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Identity
-from gateway.soap.used_once import UsedOnce
+from gateway.soap.replay_cache import ReplayCache
 from mediation.soap.username_tokens import UsernameToken, read_username_token
 
 OLDEST, NEWEST = 300.0, 60.0
@@ -36,7 +36,7 @@ class UsernameTokens:
         self,
         identification: Identification,
         authentication: Authentication,
-        used: UsedOnce,
+        used: ReplayCache,
         parsing: Parsing,
         limits: DocumentLimits,
     ) -> None:

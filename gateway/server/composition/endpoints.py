@@ -258,7 +258,7 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
         return None
     from gateway.security.ws_security_files import WsSecurityFile
     from gateway.soap.message_security import MessageSecurity
-    from gateway.soap.used_once import UsedOnce
+    from gateway.soap.replay_cache import ReplayCache
     from mediation.ws_security import Algorithms, read_decryption_keys, read_trust
 
     said = base.settings.ws_security
@@ -270,7 +270,7 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
     return MessageSecurity(
         identification,
         identification.authentication,
-        UsedOnce(base.store),
+        ReplayCache(base.store),
         base.parsing,
         base.settings.documents,
         signers,

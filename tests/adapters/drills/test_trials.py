@@ -146,7 +146,7 @@ async def test_a_system_in_memory() -> None:
 async def test_a_promise(
     scheme: str, trial: str, promise: Promise, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adapters.drills.bench.COMES", 0.5)
+    monkeypatch.setattr("adapters.drills.workbench.COMES", 0.5)
     ([result], _) = await drilled(f"{scheme}:", trial)
     assert (result.promise, result.trial) == (promise, trial)
     assert text in result.text

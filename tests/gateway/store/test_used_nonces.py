@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from gateway.soap.used_once import UsedOnce
+from gateway.soap.replay_cache import ReplayCache
 from gateway.store import Store, StoreUnavailable, used_nonces
 from gateway.store.used_nonces import NoncesFull, use
 
@@ -57,7 +57,7 @@ async def test_who_uses_too_many_is_refused_alone(
 ) -> None:
     monkeypatch.setattr(used_nonces, "EACH", 1)
     monkeypatch.setattr(used_nonces, "MOST_OF_ONE", 1)
-    used = UsedOnce(store)
+    used = ReplayCache(store)
     assert await used.use("a", b"1")
     for _ in range(2):
         with pytest.raises(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""What counts once in all gateways of a store: nonces of tokens, and signatures."""
+"""Remembers nonces of tokens, and signatures: each counts once in all gateways of a store."""
 
 import time
 from functools import partial
@@ -15,7 +15,7 @@ _ALL = ""
 """In place of a user: everybody."""
 
 
-class UsedOnce:
+class ReplayCache:
     """Remembers nonces in *store*, over restarts."""
 
     def __init__(self, store: Store) -> None:

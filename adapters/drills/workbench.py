@@ -1,4 +1,4 @@
-"""What trials of a messaging system work with: adapters, messages, and a forwarder in between."""
+"""The workbench of a trial: adapters to the system, messages, and a forwarder in between."""
 
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -56,7 +56,7 @@ class Absent(Exception):
 
 
 @dataclass(slots=True)
-class Bench:
+class Workbench:
     """Makes adapters with *name* in the system of *url*, each with a folder of its own in *folder*.
 
     ``namespace`` is that of the topics of the present trial.
