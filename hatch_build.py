@@ -58,6 +58,7 @@ def build(root: Path) -> Path:
             built from older sources would be taken for theirs.
     """
     package = Path(root, *MODULE.split(".")[:-1])
+    target = package / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
     with tempfile.TemporaryDirectory() as folder:
         try:
             kept = _place_in_cache(root)
@@ -71,9 +72,21 @@ def build(root: Path) -> Path:
                 built = _compile(root, Path(folder))
                 _keep(built, kept)
         finally:
-            for old in package.glob("_kernel.*.so"):
-                old.unlink()
-        return _copy(built, package / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}")
+            _remove_outdated(root, target)
+        return _copy(built, target)
+
+
+def _remove_outdated(root: Path, target: Path) -> None:
+    """Remove the module at *target*, and those of other Pythons that are older than the sources.
+
+    One that another Python has of the same sources stays: a checkout in which two were tested had
+    the slower engine with the first, without a word.
+    """
+    sources = [Path(__file__), *(root / SOURCES).rglob("*")]
+    changed = max(path.stat().st_mtime_ns for path in sources)
+    for module in target.parent.glob("_kernel.*.so"):
+        if module == target or module.stat().st_mtime_ns < changed:
+            module.unlink()
 
 
 def _copy(built: Path, target: Path) -> Path:
@@ -136,7 +149,8 @@ def _keep(built: Path, place: Path | None) -> None:
         return
     with contextlib.suppress(OSError):
         _copy(built, place)
-        others = [path for path in place.parent.parent.iterdir() if path != place.parent]
+        there = [path.parent for path in place.parent.parent.glob(f"*/{place.name}")]
+        others = [folder for folder in there if folder != place.parent]  # Not what others keep.
         for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -117,9 +117,7 @@ class Evaluation(Generic[Key]):
                 # Not copied without need: there may be thousands.
                 keys = keys_of(alone, seen.found.true)
                 matching.keys = matching.keys + keys if matching.keys else keys
-                for number in seen.found.doubtful:
-                    if not isinstance(alone[number], Nobody):
-                        self._settle(alone[number], ((view, number),), matching)
+                self._settle_alone(view, matching)
             if filed:
                 for number in (*seen.found.true, *seen.found.doubtful):
                     candidates += (
@@ -129,6 +127,19 @@ class Evaluation(Generic[Key]):
             if all(holds(condition, self._event) for condition in entry.conditions):
                 self._settle(entry.held, entry.contents, matching)
         matching.deferred.extend(self._deferred.values())
+
+    def settle_doubtful(self, view: View, matching: Matching[Key]) -> None:
+        """As `settle`, of those filters alone that are one expression over *view* which libxml2 has
+        to decide."""
+        self._settle_alone(view, matching)
+        matching.deferred.extend(self._deferred.values())
+
+    def _settle_alone(self, view: View, matching: Matching[Key]) -> None:
+        seen = self._seen[view]
+        for number in seen.found.doubtful:
+            held = seen.contents.alone[number]
+            if not isinstance(held, Nobody):
+                self._settle(held, ((view, number),), matching)
 
     def _settle(
         self, held: Held[Key], contents: tuple[Number, ...], matching: Matching[Key]

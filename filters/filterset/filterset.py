@@ -7,7 +7,8 @@ several parts is filed under one of them, the one that fewer others have, and lo
 one holds.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from array import array
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -178,6 +179,33 @@ class FilterSet(Generic[Key]):
                 evaluation.look(view, answer)
         evaluation.settle(groups, matching)
         return matching
+
+    def keys_by_number(self) -> Sequence[Held[Key]] | None:
+        """The keys by the number of the expression that is their whole filter, for `find_numbers`;
+        None where a filter asks for anything but one expression over the payload."""
+        if self._groups.keys() != {()} or self._contents.keys() != {PAYLOAD}:
+            return None
+        group = self._groups[()]
+        if group.entries or not isinstance(group.held, Nobody):
+            return None
+        return self._contents[PAYLOAD].alone
+
+    def find_numbers(self, document: bytes) -> tuple["list[int] | array[int]", list[Key]] | None:
+        """The numbers of expressions that are true of *document*, a payload, and the keys of those
+        that libxml2 had to decide; None if it cannot be read. Where `keys_by_number` has all
+        filters, these are all matches: as `match`, for who looks keys up for many documents at
+        once, which takes a third of the time where hundreds match."""
+        contents = self._contents[PAYLOAD]
+        answer = self._reader.ask(contents.index, document)
+        if answer is None:
+            return None
+        if not answer.found.doubtful:
+            return answer.found.true, []
+        evaluation = Evaluation(Event(document), self._contents, self._verifier, self._share_of)
+        evaluation.look(PAYLOAD, answer)
+        matching: Matching[Key] = Matching()
+        evaluation.settle_doubtful(PAYLOAD, matching)
+        return answer.found.true, self.finish(matching)
 
     def reads(self, document: bytes) -> bool:
         """Return whether *document* can be read."""

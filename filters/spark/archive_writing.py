@@ -31,7 +31,7 @@ def write_archive(rows: Any, target: str) -> None:
         rows.select(*SCHEMA)
         .withColumn("day", F.date_format("time", "yyyy-MM-dd"))
         .withColumn("hour", F.date_format("time", "HH"))
-        .withColumn("root", arrow_function(_roots, "string")("topic"))
+        .withColumn("root", arrow_function("root", _roots, "string")("topic"))
     )
     (
         placed.repartition(*PARTITIONS)
@@ -48,12 +48,12 @@ def write_archive(rows: Any, target: str) -> None:
 def element_text(payload: Any) -> Any:
     """Return a column with the one element of each payload, text or bytes, as text; null where a
     gateway would not take it."""
-    return arrow_function(_elements, "string")(payload)
+    return arrow_function("one_element", _elements, "string")(payload)
 
 
 def topic_text(topic: Any) -> Any:
     """Return a column with each topic in Clark notation; null where there is none."""
-    return arrow_function(_topics, "string")(topic)
+    return arrow_function("topic", _topics, "string")(topic)
 
 
 # In the workers.

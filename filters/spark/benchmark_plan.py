@@ -50,7 +50,7 @@ PRESETS: Mapping[str, Plan] = {
         scaling=10_000, scaled_seconds=6,
     ),
     "full": Plan(
-        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 2, 4, 8, 16), 2000, 5,
+        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 4, 16), 2000, 3,
         seeds=(1, 2), scaling=100_000, scaled_seconds=12,
     ),
 }  # fmt: skip

@@ -22,6 +22,7 @@ from filters.dialects import TOPIC_FULL
 from filters.filter import Expression, Filter
 from filters.filterset.filterset import FilterSet
 from filters.reasons import FilterError
+from filters.spark.id_columns import Places
 from filters.spark.subscriptions import OtherView, filter_of, subscriptions_in
 from filters.topics.topics import Step
 
@@ -261,6 +262,8 @@ class NumberedFilters:
 
     filters: FilterSet[int]
     ids: Any
+    places: Places | None
+    """Of filters that are one expression over the payload each; None where some are more."""
 
 
 _Built = FilterSet[str] | NumberedFilters
@@ -300,7 +303,9 @@ def _build_numbered(definitions: Definitions) -> NumberedFilters:
     made: FilterSet[int] = FilterSet(engine=definitions.engine, checked=False)
     for number, row in enumerate(definitions.rows):
         made.add(number, row.filter)
-    return NumberedFilters(made, pyarrow.array([row.id for row in definitions.rows]))
+    ids = pyarrow.array([row.id for row in definitions.rows], pyarrow.string())
+    held = made.keys_by_number()
+    return NumberedFilters(made, ids, None if held is None else Places.of(held))
 
 
 Made = TypeVar("Made", FilterSet[str], NumberedFilters)

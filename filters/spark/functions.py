@@ -21,7 +21,8 @@ keeps them (`filters.spark.definitions`).
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import repeat
@@ -41,11 +42,13 @@ from filters.spark.definitions import (
     Definition,
     DefinitionError,
     Definitions,
+    NumberedFilters,
     Portable,
     collect_definitions,
     numbered_filters,
     read_definitions,
 )
+from filters.spark.id_columns import IdColumn
 from filters.topics.topics import DEFAULT_TOPIC, parse_clark
 from filters.xpath import compile_value
 from filters.xpath.parser import parse_text
@@ -54,8 +57,6 @@ COMPILED = 256
 """Single expressions that one worker process keeps compiled."""
 TOPICS = 4096
 """Topics that one keeps, read."""
-PACKED = 1024
-"""Numbers of filters that are packed together."""
 COLUMNS = ("payload", "topic", "action", "properties")
 """What `matches` takes, in the order of its SQL."""
 
@@ -95,7 +96,7 @@ def matches(
     given = dict(zip(COLUMNS, (payload, topic, action, properties), strict=True))
     columns = {name: column for name, column in given.items() if column is not None}
     match = partial(_match_batch, portable, tuple(columns))
-    return arrow_function(match, "array<string>")(*columns.values())
+    return arrow_function("matches", match, "array<string>")(*columns.values())
 
 
 def xpath_matches(
@@ -112,7 +113,8 @@ def xpath_matches(
     """
     scope = _scope(namespaces)
     _checked(expression, scope)
-    return arrow_function(partial(_each, _is_true, expression, scope), "boolean")(payload)
+    found = partial(_each, _is_true, expression, scope)
+    return arrow_function("xpath_matches", found, "boolean")(payload)
 
 
 def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | None = None) -> Any:
@@ -125,13 +127,14 @@ def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | N
     """
     scope = _scope(namespaces)
     _checked(expression, scope)
-    return arrow_function(partial(_each, _value, expression, scope), "string")(payload)
+    found = partial(_each, _value, expression, scope)
+    return arrow_function("xpath_value", found, "string")(payload)
 
 
 def is_xml(payload: Any) -> Any:
     """Return a column that says whether each payload can be read: ``boolean``, null for null.
     ``count_if(NOT is_xml(payload))`` counts the others."""
-    return arrow_function(_are_xml, "boolean")(payload)
+    return arrow_function("is_xml", _are_xml, "boolean")(payload)
 
 
 def register(spark: Any, definitions: Wanted | Any = None) -> None:
@@ -148,7 +151,7 @@ def register(spark: Any, definitions: Wanted | Any = None) -> None:
         match = partial(_match_positions, Portable(as_definitions(definitions)))
         functions["matches"] = (match, "array<string>")
     for name, (function, type) in functions.items():
-        spark.udf.register(name, arrow_function(function, type))
+        spark.udf.register(name, arrow_function(name, function, type))
 
 
 def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> Definitions:
@@ -172,9 +175,10 @@ def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> D
     return made
 
 
-def arrow_function(function: Callable[..., Any], type: str) -> Any:
+def arrow_function(name: str, function: Callable[..., Any], type: str) -> Any:
     """Return what makes a column of *type* (Spark's DDL) from columns: *function* takes Arrow's
-    arrays, one for each column, and gives one. Workers run the interpreter that runs this."""
+    arrays, one for each column, and gives one. Spark shows *name* in plans and names of columns.
+    Workers run the interpreter that runs this."""
     import pyarrow
     from pyspark.sql.functions import arrow_udf
 
@@ -185,6 +189,7 @@ def arrow_function(function: Callable[..., Any], type: str) -> Any:
 
     # Spark asks for these, and Arrow is imported only here.
     evaluate.__annotations__ = {"columns": pyarrow.Array, "return": pyarrow.Array}
+    evaluate.__name__ = name
     return arrow_udf(evaluate, type)
 
 
@@ -221,35 +226,33 @@ def _checked(expression: str, scope: Namespaces) -> None:
 def _match_batch(portable: Portable, names: Sequence[str], *columns: Any) -> Any:
     numbered = numbered_filters(portable.digest, portable.load)
     given = dict(zip(names, columns, strict=True))
+    documents = _documents(given.pop("payload"))
+    if given or numbered.places is None:
+        return _match_rows(numbered, documents, given)
+    found = IdColumn(numbered.ids, numbered.places)
+    for document in documents:
+        seen = None if document is None else numbered.filters.find_numbers(document)
+        if seen is None:
+            found.add_null()
+        else:
+            found.add(*seen)
+    return found.finish()
+
+
+def _match_rows(
+    numbered: NumberedFilters, documents: Iterable[bytes | None], others: Mapping[str, Any]
+) -> Any:
+    """Match row by row, because a topic or something else is asked for beside the payload."""
+    found = IdColumn(numbered.ids)
     # One that is not given has no value in any row; payloads say how many there are.
-    values = (given[name].to_pylist() if name in given else repeat(None) for name in COLUMNS)
-    rows = zip(*values, strict=False)
-    return _ids((_match(numbered.filters, *row) for row in rows), numbered.ids)
-
-
-def _ids(found: Iterable[list[int] | None], ids: Any) -> Any:
-    """What was *found* in each row, as a column of lists of *ids*."""
-    import numpy
-    import pyarrow
-
-    offsets, unread, count = [0], [], 0
-    parts: list[Any] = []
-    last: list[int] = []
-    for numbers in found:
-        unread.append(numbers is None)
-        if numbers:
-            count += len(numbers)
-            last += numbers
-            if len(last) >= PACKED:  # While they are in the cache.
-                parts.append(numpy.array(last, numpy.int32))
-                last.clear()
-        offsets.append(count)
-    parts.append(numpy.array(last, numpy.int32))
-    return pyarrow.ListArray.from_arrays(
-        pyarrow.array(offsets, pyarrow.int32()),
-        ids.take(pyarrow.array(numpy.concatenate(parts))),
-        mask=pyarrow.array(unread, pyarrow.bool_()),
-    )
+    values = (others[name].to_pylist() if name in others else repeat(None) for name in COLUMNS[1:])
+    for document, topic, action, properties in zip(documents, *values, strict=False):
+        matched = _match(numbered.filters, document, topic, action, properties)
+        if matched is None:
+            found.add_null()
+        else:
+            found.add(matched)
+    return found.finish()
 
 
 def _match_positions(portable: Portable, *columns: Any) -> Any:
@@ -258,12 +261,11 @@ def _match_positions(portable: Portable, *columns: Any) -> Any:
 
 def _match(
     filters: FilterSet[Key],
-    payload: str | bytes | None,
-    topic: str | None = None,
-    action: str | None = None,
-    properties: Iterable[tuple[str, str | None]] | None = None,
+    document: bytes | None,
+    topic: str | None,
+    action: str | None,
+    properties: Iterable[tuple[str, str | None]] | None,
 ) -> list[Key] | None:
-    document = _document(payload)
     if document is None:
         return None
     try:
@@ -282,16 +284,20 @@ def _match(
 _topic = lru_cache(TOPICS)(parse_clark)
 
 
-def _document(payload: str | bytes | None) -> bytes | None:
-    """*payload* in UTF-8; None where there is none, or its charset is not known."""
-    if payload is None:
-        return None
-    try:
-        if isinstance(payload, str):
-            return in_utf_8(payload.encode(), "UTF-8")
-        return in_utf_8(payload)
-    except (FilterError, UnicodeEncodeError):
-        return None
+def _documents(payloads: Any) -> Iterator[bytes | None]:
+    """Each payload in UTF-8; None where there is none, or its charset is not known."""
+    from pyarrow import types
+
+    charset = None
+    if not types.is_binary(payloads.type) and not types.is_large_binary(payloads.type):
+        # As bytes, in place: a string of Python's would be decoded, and encoded again.
+        payloads, charset = payloads.cast("binary"), "UTF-8"
+    for payload in payloads.to_pylist():
+        document = None
+        if payload is not None:
+            with suppress(FilterError):
+                document = in_utf_8(payload, charset)
+        yield document
 
 
 def _each(
@@ -304,8 +310,8 @@ def _each(
 
     type = pyarrow.bool_() if evaluate is _is_true else pyarrow.string()
     found = [
-        None if (document := _document(payload)) is None else evaluate(document, expression, scope)
-        for payload in payloads.to_pylist()
+        None if document is None else evaluate(document, expression, scope)
+        for document in _documents(payloads)
     ]
     return pyarrow.array(found, type)
 
@@ -326,15 +332,18 @@ def _each_row(
     texts = expressions.to_pylist()
     scopes = [()] * len(texts) if namespaces is None else namespaces.to_pylist()
     type = pyarrow.bool_() if evaluate is _is_true else pyarrow.string()
-    found = []
-    for payload, text, scope in zip(payloads.to_pylist(), texts, scopes, strict=True):
-        document = None if text is None else _document(payload)
-        found.append(None if document is None else evaluate(document, text, tuple(scope or ())))
+    found: list[Any] = []
+    for document, text, scope in zip(_documents(payloads), texts, scopes, strict=True):
+        if document is None or text is None:
+            found.append(None)
+        else:
+            found.append(evaluate(document, text, tuple(scope or ())))
     return pyarrow.array(found, type)
 
 
 def _is_true(document: bytes, expression: str, scope: Namespaces) -> bool | None:
-    return bool(found) if (found := _match(_one(expression, scope), document)) is not None else None
+    found = _one(expression, scope).find_numbers(document)
+    return None if found is None else any(map(bool, found))
 
 
 def _value(document: bytes, expression: str, scope: Namespaces) -> str | None:
@@ -351,13 +360,11 @@ def _value(document: bytes, expression: str, scope: Namespaces) -> str | None:
 def _are_xml(payloads: Any) -> Any:
     import pyarrow
 
-    found = [None if one is None else _is_xml(one) for one in payloads.to_pylist()]
-    return pyarrow.array(found, pyarrow.bool_())
-
-
-def _is_xml(payload: str | bytes) -> bool:
-    document = _document(payload)
-    return document is not None and _one("true()", ()).reads(document)
+    documents = list(_documents(payloads))
+    read = [one is not None and _is_true(one, "/*", ()) is not None for one in documents]
+    return pyarrow.array(
+        read, pyarrow.bool_(), mask=payloads.is_null().to_numpy(zero_copy_only=False)
+    )
 
 
 @lru_cache(COMPILED)

@@ -84,7 +84,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("text", "codec", "charset"), READ)
+@for_each(("text", "codec", "charset"), READ)
 def test_who_counts(text: str, codec: str, charset: str | None) -> None:
     root = parse_document(in_utf_8(text.encode(codec), charset))
     assert root.text is not None and root.text.startswith("é")
@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "codec", "charset"), REFUSED)
+@for_each(("text", "codec", "charset"), REFUSED)
 def test_nothing_is_guessed(text: str, codec: str, charset: str | None) -> None:
     refused = refusal(text.encode(codec), charset)
     assert refused.reason is Reason.ENCODING

@@ -28,6 +28,7 @@ from filters.matching.fallback.verification import Verifier
 from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.topics.index import CACHED_TOPICS
 from tests.rigs.corpus import forwarding_filters, messages
+from tests.rigs.examples import examples
 from tests.rigs.pace import pace
 
 NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
@@ -129,7 +130,7 @@ class Sets(RuleBasedStateMachine):
 
 
 TestSets = Sets.TestCase
-TestSets.settings = settings(max_examples=60, stateful_step_count=30)
+TestSets.settings = settings(max_examples=examples(day=30, night=120), stateful_step_count=30)
 
 
 @given(st.lists(FILTERS, max_size=20), st.lists(EVENTS, max_size=4))

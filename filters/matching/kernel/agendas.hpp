@@ -22,15 +22,28 @@ struct Group {
     uint64_t key;  // of what is remembered of it; never used again
 
     bool shares_subject(const Group& other) const {
-        return other.aspect.kind != SCAN && aspect.subject[0] == other.aspect.subject[0] &&
+        return aspect.subject[0] == other.aspect.subject[0] &&
                aspect.label[0] == other.aspect.label[0];
     }
+};
+
+// Groups side by side that look at the same values of an element. An element of HL7 with three
+// attributes has 200 groups, which look at ten.
+struct Look {
+    uint8_t subject;
+    uint32_t label;
+    uint32_t begin, end;  // among the groups
 };
 
 class Agenda {
   public:
     // By the rank of their aspects.
     const std::vector<Group>& groups() const { return groups_; }
+    // All but those that look at whole elements, which are behind the last one.
+    const std::vector<Look>& looks() const { return looks_; }
+    const Group* whole() const {
+        return groups_.data() + (looks_.empty() ? 0 : looks_.back().end);
+    }
     // The tables of one of the groups: few ask for them.
     const Words& tables(const Group& group) const { return tables_[&group - groups_.data()]; }
     // Nodes with tests of two bounds.
@@ -55,9 +68,21 @@ class Agenda {
         const bool there = found != groups_.end() && found->aspect == aspect;
         return there ? size_t(found - groups_.begin()) : groups_.size();
     }
+    // Groups came or went; there is room for a look more than there were.
+    void find_looks() {
+        looks_.clear();
+        for (uint32_t at = 0; at < groups_.size() && groups_[at].aspect.kind != SCAN; ++at) {
+            const Aspect& aspect = groups_[at].aspect;
+            if (!at || !groups_[at - 1].shares_subject(groups_[at])) {
+                looks_.push_back({aspect.subject[0], aspect.label[0], at, at});
+            }
+            looks_.back().end = at + 1;
+        }
+    }
 
     bool stale_ = true;  // nothing is known yet
     std::vector<Group> groups_;
+    std::vector<Look> looks_;
     SparseBits nodes_;
     Words ranged_;
     std::vector<Words> tables_;  // by group
@@ -124,10 +149,12 @@ class Agendas {
             if (at == agenda.groups_.size()) {
                 // First, for groups must not part from their tables where there is no memory.
                 reserve_for(agenda.groups_, 1);
+                reserve_for(agenda.looks_, 1);
                 const auto place = agenda.place(table.aspect);
                 at = size_t(place - agenda.groups_.begin());
                 agenda.tables_.insert(agenda.tables_.begin() + ptrdiff_t(at), Words());
                 agenda.groups_.insert(place, {table.aspect, next_group_++});
+                agenda.find_looks();
             }
             agenda.tables_[at].push_back(number);
         });
@@ -145,6 +172,7 @@ class Agendas {
             if (!tables.empty()) return;
             agenda.groups_.erase(agenda.groups_.begin() + at);
             agenda.tables_.erase(agenda.tables_.begin() + at);
+            agenda.find_looks();
         });
     }
 
@@ -227,6 +255,7 @@ class Agendas {
             }
             agenda.tables_.back().push_back(table);
         }
+        agenda.find_looks();
         agenda.stale_ = false;
     }
 

@@ -275,6 +275,11 @@ class Atoms {
 
     // False: no table of GRAMS has *key*.
     bool may_have(uint64_t key) const { return has_gram_.has(gram_bit(key)); }
+    // False: no table of TWO with this aspect has *key*. Of twenty attributes there are 190 pairs,
+    // and mostly filters ask for few: to look for the others takes eight times as long.
+    bool may_have_two(const Aspect& aspect, uint64_t key) const {
+        return pairs_.may_have(hash_of_two(aspect, key));
+    }
 
   private:
     // A value is looked for at many nodes at once: its atoms have numbers side by side.
@@ -283,6 +288,7 @@ class Atoms {
     }
 
     void make_room(uint32_t table) {
+        if (tables_[table].aspect.kind == TWO && pairs_.is_full()) find_pairs();
         tests_.make_room();
         by_tests_.make_room();
         buckets_.make_room();
@@ -345,6 +351,26 @@ class Atoms {
         return test.comparison == CONTAINS || test.comparison == STARTS;
     }
 
+    static uint64_t hash_of_two(const Aspect& aspect, uint64_t key) {
+        return hash_number(mix(uint64_t(aspect.label[0]) << 32 | aspect.label[1], SALT) ^ key);
+    }
+
+    // Leave out the pairs of atoms that went, and make room for as many as there are.
+    void find_pairs() {
+        size_t count = 0;
+        const auto each = [&](auto take) {
+            for (const Atom& atom : atoms_) {
+                if (atom.table == NONE) continue;
+                const Aspect& aspect = tables_[atom.table].aspect;
+                if (aspect.kind == TWO) take(hash_of_two(aspect, atom.key));
+            }
+        };
+        each([&](uint64_t) { ++count; });
+        BloomFilter pairs(std::max(2 * count, LEAST_PAIRS));
+        each([&](uint64_t hash) { pairs.add(hash); });
+        pairs_ = std::move(pairs);
+    }
+
     static uint16_t gram_bit(uint64_t key) { return uint16_t((key * SALT) >> 48); }
 
     static Interval interval_of(const Test& test, uint32_t atom, bool alone) {
@@ -383,6 +409,8 @@ class Atoms {
             std::memcpy(&atom.key, &interval.low, sizeof interval.low);
             table.rows->intervals.add(interval);
             if (interval.both) trie_.count(table.node, +1);
+        } else if (kind == TWO) {
+            pairs_.add(hash_of_two(table.aspect, atom.key));
         } else if (kind == GRAMS) {
             if (!grams_[gram_bit(atom.key)]++) has_gram_.add(gram_bit(atom.key));
         } else if (table.rows) {
@@ -421,6 +449,8 @@ class Atoms {
         atoms_[at].next = atom.next;
     }
 
+    static constexpr size_t LEAST_PAIRS = 4096;  // that come before all atoms are gone through
+
     Vocabulary& vocabulary_;
     Trie& trie_;
     Chooser chooser_;
@@ -433,6 +463,7 @@ class Atoms {
     size_t presences_ = 0;
     std::vector<uint32_t> grams_ = std::vector<uint32_t>(1u << 16);
     Bits has_gram_{1u << 16};  // those that are not 0
+    BloomFilter pairs_{LEAST_PAIRS};  // of values, of the tables of TWO
 };
 
 }  // namespace dragoman

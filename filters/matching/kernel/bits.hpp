@@ -193,4 +193,32 @@ inline void Bits::merge(const SparseBits& others, Bits& again) {
     }
 }
 
+// Says of a hash that it was not added, or that it may have been: a bit for each, of eight at least.
+class BloomFilter {
+  public:
+    explicit BloomFilter(size_t room) {
+        while (words_.size() * BitsAt::SIZE < room * SPARSE) {
+            words_.resize(words_.size() * 2);
+            --shift_;
+        }
+    }
+
+    bool may_have(uint64_t hash) const {
+        return words_[hash >> shift_] >> (hash % BitsAt::SIZE) & 1;
+    }
+    // So many were added that most would be found.
+    bool is_full() const { return added_ * SPARSE >= words_.size() * BitsAt::SIZE; }
+    void add(uint64_t hash) {
+        words_[hash >> shift_] |= BitsAt::bit(uint32_t(hash));
+        ++added_;
+    }
+
+  private:
+    static constexpr size_t SPARSE = 8;
+
+    std::vector<uint64_t> words_ = std::vector<uint64_t>(2);
+    unsigned shift_ = 63;
+    size_t added_ = 0;
+};
+
 }  // namespace dragoman

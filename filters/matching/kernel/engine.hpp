@@ -192,7 +192,6 @@ class Engine {
         } catch (...) {
             // What was made by half must not be met again.
             forget();
-            witnesses_.forget();
             verdicts_.forget();
             throw;
         }

@@ -40,6 +40,7 @@ class Firing {
         leave_states();
         unsure_ = false;
         own_element_ = nullptr;
+        paired_element_ = nullptr;
     }
 
     // An element of a state. In a message, each is visited once; it is looked at soon, with others,
@@ -117,6 +118,11 @@ class Firing {
         uint32_t symbol;
     };
 
+    // An attribute whose value some filter speaks of, by its number.
+    struct Paired {
+        uint32_t symbol, value;
+    };
+
     // A value of an element, whose state and row this is, that groups look for.
     struct Probe {
         const xmlNode* element;
@@ -151,52 +157,46 @@ class Firing {
                 visited_.push_back(visit.state);
                 agenda.nodes().expect();
             }
+            __builtin_prefetch(agenda.looks().data());
             __builtin_prefetch(agenda.groups().data());
             __builtin_prefetch(visit.element->children);
         }
         for (const Visit& visit : visits_) {
             row_ = visit.row;
             state_ = visit.state;
-            look_at(visit.element, agendas_[state_].groups());
+            look_at(visit.element, agendas_[state_]);
         }
         visits_.clear();
     }
 
-    void look_at(const xmlNode* element, const std::vector<Group>& groups) {
-        const Group *at = groups.data(), *end = at + groups.size();
-        while (at != end) {
-            const Group* first = at++;
-            if (first->aspect.kind == SCAN) {
-                try_lists(*first, element);
-                continue;
-            }
-            if (first->aspect.subject[0] == ATTRIBUTE) {
-                // Behind them are those that look at whole elements.
-                at = end;
-                while (at[-1].aspect.kind == SCAN) --at;
-                if (element->properties) look_at_attributes(element, first, at);
-                continue;
-            }
-            while (at != end && first->shares_subject(*at)) ++at;
-            reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
-                          [&](std::string_view value) { put_off(element, value, first, at); });
+    void look_at(const xmlNode* element, const Agenda& agenda) {
+        const Group* groups = agenda.groups().data();
+        const Look *at = agenda.looks().data(), *end = at + agenda.looks().size();
+        for (; at != end && at->subject != ATTRIBUTE; ++at) {
+            reading_.each(element, at->subject, at->label, [&](std::string_view value) {
+                put_off(element, value, groups + at->begin, groups + at->end);
+            });
+        }
+        if (at != end && element->properties) look_at_attributes(element, groups, at, end);
+        const Group* last = groups + agenda.groups().size();
+        for (const Group* whole = agenda.whole(); whole != last; ++whole) {
+            try_lists(*whole, element);
         }
     }
 
-    // The same for groups of attributes. Where filters name many, an element has few of them: so
-    // names are looked up once each, and then compared as numbers.
-    void look_at_attributes(const xmlNode* element, const Group* at, const Group* end) {
+    // The same for attributes. Where filters name many, an element has few of them: so names are
+    // looked up once each, and then compared as numbers.
+    void look_at_attributes(const xmlNode* element, const Group* groups, const Look* at,
+                            const Look* end) {
         attributes_.clear();
         for (const xmlAttr* one = element->properties; one; one = one->next) {
             attributes_.push_back({one, symbols_.of(one)});
         }
-        while (at != end) {
-            const Group* first = at++;
-            while (at != end && first->shares_subject(*at)) ++at;
+        for (; at != end; ++at) {
             for (const Attribute& one : attributes_) {
-                if (!symbols_.fits(first->aspect.label[0], one.symbol)) continue;
+                if (!symbols_.fits(at->label, one.symbol)) continue;
                 reading_.value_of(one.node, [&](std::string_view value) {
-                    put_off(element, value, first, at);
+                    put_off(element, value, groups + at->begin, groups + at->end);
                 });
             }
         }
@@ -287,12 +287,10 @@ class Firing {
                     recall(*at, known, element);
                     continue;
                 }
-                reading_.each(element, at->aspect.subject[1], at->aspect.label[1],
-                              [&](std::string_view second) {
-                                  const uint32_t other = vocabulary_.values.find(second);
-                                  if (other == NONE) return;
-                                  recall(*at, uint64_t(known) << 32 | other, element);
-                              });
+                each_second(element, at->aspect, [&](uint32_t other) {
+                    const uint64_t key = uint64_t(known) << 32 | other;
+                    if (atoms_.may_have_two(at->aspect, key)) recall(*at, key, element);
+                });
             }
         }
         if (at == end) return;
@@ -337,11 +335,35 @@ class Firing {
             }
         };
         if (!group.aspect.is_paired()) return look(0);
-        reading_.each(element, group.aspect.subject[1], group.aspect.label[1],
-                      [&](std::string_view second) {
-                          const uint32_t known = vocabulary_.values.find(second);
-                          if (known != NONE) look(uint64_t(known) + 1);
-                      });
+        each_second(element, group.aspect, [&](uint32_t known) { look(uint64_t(known) + 1); });
+    }
+
+    // Call *take* with the number of each value that an aspect looks at beside another one, if some
+    // filter speaks of it. Many aspects look at the same attributes: those are looked up once.
+    template <typename Take>
+    void each_second(const xmlNode* element, const Aspect& aspect, Take take) {
+        if (aspect.subject[1] != ATTRIBUTE) {
+            return reading_.each(element, aspect.subject[1], aspect.label[1],
+                                 [&](std::string_view value) {
+                                     const uint32_t known = vocabulary_.values.find(value);
+                                     if (known != NONE) take(known);
+                                 });
+        }
+        if (paired_element_ != element) find_paired(element);
+        for (const Paired& one : paired_) {
+            if (symbols_.fits(aspect.label[1], one.symbol)) take(one.value);
+        }
+    }
+
+    void find_paired(const xmlNode* element) {
+        paired_element_ = element;
+        paired_.clear();
+        for (const xmlAttr* one = element->properties; one; one = one->next) {
+            reading_.value_of(one, [&](std::string_view value) {
+                const uint32_t known = vocabulary_.values.find(value);
+                if (known != NONE) paired_.push_back({symbols_.of(one), known});
+            });
+        }
     }
 
     // Fire what a value fires in a group of hashed tables. *text* has the gram that *value* is, if
@@ -465,6 +487,8 @@ class Firing {
     bool unsure_ = false;
     const xmlNode* own_element_ = nullptr;  // whose text is known by number
     uint32_t own_text_ = NONE;
+    const xmlNode* paired_element_ = nullptr;  // whose attributes are known by number
+    std::vector<Paired> paired_;
 };
 
 }  // namespace dragoman

@@ -110,11 +110,12 @@ class Verdicts {
             if (record.may_be_true(facts_)) {
                 const bool decides = record.is_short() && !unsure_;
                 const bool true_if_single = decides && hold(record);
-                if (true_if_single && are_single(record)) {
-                    yes_[count_++] = record.filter();
+                if (true_if_single) {
+                    if (are_single(record)) yes_[count_++] = record.filter();
+                    else join(record, fact, found);
                     continue;
                 }
-                if (decides == true_if_single && settle(record, fact, found)) continue;
+                if (!decides && settle(record, fact, found)) continue;
             }
             if (!--patience_) ask_whether_misplaced(record.one_of_all(++turn_), fact);
         }
@@ -159,6 +160,14 @@ class Verdicts {
         for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
             judge(Waiting::number_in(*at), found);
         }
+    }
+
+    // All that a short record asks for holds; whether it does of the same elements is still to be
+    // seen.
+    [[gnu::noinline]] void join(Record record, uint32_t fact, Found& found) {
+        const Verdict verdict = joins_.judge(record, fact);
+        if (verdict == YES) yes_[count_++] = record.filter();
+        else if (verdict == UNKNOWN) judge(record.filter(), found);
     }
 
     // False if the formulas are.

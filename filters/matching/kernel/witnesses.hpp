@@ -5,7 +5,6 @@
 // holds of more, the others are in a list, from the last one back.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "bits.hpp"
@@ -16,7 +15,7 @@ namespace dragoman {
 
 class Witnesses {
   public:
-    static constexpr uint32_t MOST = 1023;
+    static constexpr uint32_t MOST = 4095;
 
     struct Row {
         uint32_t state;
@@ -29,20 +28,11 @@ class Witnesses {
     void begin(size_t atoms) {
         if (first_.size() < atoms) first_.resize(atoms);
         if (last_of_.size() < atoms) last_of_.resize(atoms);
-        for (uint32_t atom : repeated_now_) repeated_.erase(atom);
-        repeated_now_.clear();
-        repeated_.reserve(atoms);
         others_.clear();
         open_.assign(1, MOST);
         count_ = 0;
         last_ = MOST;
         complete_ = states_known_ = true;
-    }
-
-    // Forget the message: what was noted of it by half is worth nothing.
-    void forget() noexcept {
-        repeated_.clear();
-        repeated_now_.clear();
     }
 
     // The walk comes to an element, goes to what is within the last one, comes out of one.
@@ -52,6 +42,7 @@ class Witnesses {
             last_ = MOST;
             return;
         }
+        if (rows_.size() == count_) rows_.resize(2 * count_ + 64);
         last_ = count_++;
         const uint32_t parent = open_.back();
         rows_[last_] = {state, parent, parent == MOST ? 0 : rows_[parent].depth + 1, count_};
@@ -77,9 +68,9 @@ class Witnesses {
         atoms.each([&](uint32_t atom) { first[atom] = uint16_t(row); });
     }
     void note_again(uint32_t atom, uint32_t row) {
-        if (repeated_.put(atom)) {
+        if (!is_repeated(atom)) {
+            first_[atom] |= AGAIN;
             last_of_[atom] = NONE;
-            repeated_now_.push_back(atom);
         }
         if (others_.size() == MOST_OTHERS) return;
         others_.push_back({last_of_[atom], row});
@@ -87,25 +78,26 @@ class Witnesses {
     }
 
     // The row of the first element because of which an atom holds; MOST if it is not known.
-    uint32_t first(uint32_t atom) const { return first_[atom]; }
+    uint32_t first(uint32_t atom) const { return first_[atom] & MOST; }
     // Whether a climb of few steps leads from it to *row*; false where that is not known.
     bool is_first_below(uint32_t atom, uint32_t row, Climb climb) const {
-        const uint32_t first = first_[atom];
+        const uint32_t first = this->first(atom);
         if (first == MOST) return false;
         if (climb.is_plain()) return above(first, climb.steps()) == row;
         return climb.is_loose() && is_below(first, row) &&
                rows_[first].depth >= rows_[row].depth + climb.steps();
     }
     // Whether there may be others.
-    bool is_repeated(uint32_t atom) const { return repeated_.has(atom); }
+    bool is_repeated(uint32_t atom) const { return first_[atom] & AGAIN; }
 
     // Call *take* with the row of each element because of which an atom holds; false if there may
     // be others.
     template <typename Take>
     bool each_of(uint32_t atom, Take take) const {
-        bool all = first_[atom] != MOST;
-        if (all) take(first_[atom]);
-        if (!repeated_.has(atom)) return all;
+        const uint32_t first = this->first(atom);
+        bool all = first != MOST;
+        if (all) take(first);
+        if (!is_repeated(atom)) return all;
         for (uint32_t at = last_of_[atom]; at != NONE; at = others_[at].before) {
             if (others_[at].row == MOST) all = false;
             else take(others_[at].row);
@@ -132,6 +124,7 @@ class Witnesses {
 
   private:
     static constexpr size_t MOST_OTHERS = 1u << 18;
+    static constexpr uint16_t AGAIN = 1u << 15;
 
     // That an atom holds of one more element.
     struct Other {
@@ -142,14 +135,13 @@ class Witnesses {
         if (row != MOST) rows_[row].end = count_;
     }
 
-    std::array<Row, MOST> rows_;
+    std::vector<Row> rows_;  // with more room than there is need
     uint32_t count_ = 0, last_ = MOST;
     bool complete_ = true, states_known_ = true;
-    Words open_;                  // rows of the elements around
-    std::vector<uint16_t> first_;  // of atoms: an element because of which it holds
-    Bits repeated_;                // those that hold of several
-    Words repeated_now_;
-    Words last_of_;  // of these, among the others
+    Words open_;  // rows of the elements around
+    // Of atoms: the first element because of which it holds, with AGAIN if it holds of others too.
+    std::vector<uint16_t> first_;
+    Words last_of_;  // of those that hold of several, among the others
     std::vector<Other> others_;
 };
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from filters import ATTRIBUTES, Event, Expression, Filter, FilterError, Reason, View, compile
 from filters.dialects import ATTRIBUTE_FILTERS
+from tests.rigs.cases import for_each
 
 NAMES = st.sampled_from(["type", "subject", "ext"])
 VALUES = st.text("ab", min_size=1, max_size=3)
@@ -81,7 +82,7 @@ def test_source_and_types() -> None:
     assert holds(event)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "{", "[]", "5", '{"other": 1}', '{"filters": {}}', '{"filters": [5]}', '{"filters": [{}]}',
      '{"filters": [{"exact": {"a": "b"}, "prefix": {"a": "b"}}]}', '{"filters": [{"exact": []}]}',

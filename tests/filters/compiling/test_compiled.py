@@ -28,6 +28,7 @@ from filters.dialects import (
     TOPIC_FULL,
     XPATH_1_0,
 )
+from tests.rigs.cases import for_each
 
 TOPIC = Topic((Step("urn:t", "a"), Step(None, "b")))
 EVENT = Event(b"<c><b>1</b></c>", topic=TOPIC, action="http://example.org/x/Reading")
@@ -111,8 +112,8 @@ ACTIONS = [
 ]
 
 
-@pytest.mark.parametrize("dialect", [ACTION_DPWS_1_0, ACTION_DPWS_1_1])
-@pytest.mark.parametrize(("text", "verdict"), ACTIONS)
+@for_each("dialect", [ACTION_DPWS_1_0, ACTION_DPWS_1_1])
+@for_each(("text", "verdict"), ACTIONS)
 def test_actions(dialect: str, text: str, verdict: bool) -> None:
     assert compile(Filter(others=(Expression(text, dialect),))).matches(EVENT) is verdict
     assert compile(Filter(contents=(Expression(text, dialect),))).matches(EVENT) is verdict

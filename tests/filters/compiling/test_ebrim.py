@@ -20,6 +20,7 @@ from filters.compiling.ebrim import (
 from filters.dialects import EBRIM_QUERY
 from filters.explaining import explain
 from filters.xpath import check
+from tests.rigs.cases import for_each
 from tests.rigs.corpus import messages
 from tests.rigs.document_metadata import (
     ANY_DOCUMENTS,
@@ -347,7 +348,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED)
+@for_each(("text", "said"), REFUSED)
 def test_refused(text: str, said: str) -> None:
     with pytest.raises(FilterError) as refused:
         compile(query_filter(text))
@@ -356,8 +357,8 @@ def test_refused(text: str, said: str) -> None:
     assert said in refused.value.text
 
 
-@pytest.mark.parametrize("value", ["x{}(", "'x'{}x", "'{}", "({}x(", "('x',{}"])
-@pytest.mark.parametrize("filling", [" ", "x", "x ", "'", "''", "a,"])
+@for_each("value", ["x{}(", "'x'{}x", "'{}", "({}x(", "('x',{}"])
+@for_each("filling", [" ", "x", "x ", "'", "''", "a,"])
 def test_a_value_costs_what_it_is_long(value: str, filling: str) -> None:
     def refused(size: int) -> None:
         text = adhoc_query(

@@ -10,6 +10,7 @@ import pytest
 from filters import Event, Expression, Filter, FilterError, FilterSet, Reason, compile
 from filters.compiling.event_queries import WINDOWS_EVENTS, translate_event_query
 from filters.dialects import EVENT_QUERY
+from tests.rigs.cases import for_each
 
 LOGON = f"""<Event xmlns="{WINDOWS_EVENTS}"><System>
   <Provider Name="Microsoft-Windows-Security-Auditing"/><EventID>4624</EventID><Level>0</Level>
@@ -62,7 +63,7 @@ SELECTS = [
 ]
 
 
-@pytest.mark.parametrize(("select", "expected"), SELECTS)
+@for_each(("select", "expected"), SELECTS)
 def test_selects(select: str, expected: bool) -> None:
     assert matches(queries(query(f"<Select>{select}</Select>"))) is expected
 

@@ -295,7 +295,7 @@ def test_the_refusal_names_the_prefix() -> None:
         pattern("t:a/x:b")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "names", "verdict"),
     [
         ("a", ["a"], True),
@@ -367,7 +367,7 @@ def test_topic_of_a_notification_of_ws_messenger() -> None:
     assert parse_topics("w:", TOPIC_IBM_SIMPLE, ()) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "dialect"),
     [
         ("t:*", TOPIC_FULL),

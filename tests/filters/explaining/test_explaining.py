@@ -10,6 +10,7 @@ from filters.explaining.xpath import MAX_LINES, TOO_EXPENSIVE
 from filters.xpath.syntax import Node
 from filters.xpath.unparse import unparse
 from tests.filters.xpath.expressions import NAMESPACES, declared, elements, trees
+from tests.rigs.cases import for_each
 from tests.rigs.pace import pace
 
 EVENTS = "http://example.org/events"
@@ -116,7 +117,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("text", TOLD)
+@for_each("text", TOLD)
 def test_told(text: str) -> None:
     assert told(text) == TOLD[text]
 

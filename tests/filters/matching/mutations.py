@@ -6,6 +6,37 @@ from collections.abc import Callable
 
 _TEXTS = re.compile(rb">([^<>]+)<")
 _TAGS = re.compile(rb"<[A-Za-z_][^<>]*?/?>")
+_LEAVES = re.compile(rb"<([A-Za-z_][\w.:-]*)(?: [^<>]*)?>[^<>]*</\1>")
+_VALUES = re.compile(rb"=(?:\"[^\"<>]*\"|'[^'<>]*')")
+_PLAIN = (
+    *(
+        b"",
+        b" ",
+        b"0",
+        b"1",
+        b"-1",
+        b"1.0",
+        b"01",
+        b"1e3",
+        b".5",
+        b"+1",
+        b" 1 ",
+        b"NaN",
+        b"Infinity",
+    ),
+    *(
+        b"true",
+        b"x",
+        b"x y",
+        b"  x",
+        b"\n",
+        b"\xc3\xa4",
+        b"99999999999999999999",
+        b"0.1",
+        b"A",
+        b"5",
+    ),
+)
 _DOCTYPE = (
     b'<!DOCTYPE r [<!ENTITY e "v"><!ENTITY f "&e;&e;">]>',
     b"<!DOCTYPE r>",
@@ -87,11 +118,7 @@ def _in_text(chance: random.Random, octets: bytes) -> bytes:
 
 
 def _as_section(chance: random.Random, octets: bytes) -> bytes:
-    found = list(_TEXTS.finditer(octets))
-    if not found:
-        return octets
-    start, end = chance.choice(found).span(1)
-    return octets[:start] + b"<![CDATA[" + octets[start:end] + b"]]>" + octets[end:]
+    return _replaced(chance, octets, _TEXTS, 1, lambda text: b"<![CDATA[" + text + b"]]>")
 
 
 def _in_tag(chance: random.Random, octets: bytes) -> bytes:
@@ -101,6 +128,51 @@ def _in_tag(chance: random.Random, octets: bytes) -> bytes:
     tag = chance.choice(found)
     at = tag.end() - (2 if tag[0].endswith(b"/>") else 1)
     return octets[:at] + chance.choice(_ATTRIBUTES) + octets[at:]
+
+
+def _repeated(chance: random.Random, octets: bytes) -> bytes:
+    """An element without children somewhere else: beside itself, or beside or within another."""
+    found = list(_LEAVES.finditer(octets))
+    if not found:
+        return octets
+    at = chance.choice(found).start()
+    return octets[:at] + chance.choice(found)[0] + octets[at:]
+
+
+def _dropped(chance: random.Random, octets: bytes) -> bytes:
+    return _replaced(chance, octets, _LEAVES, 0, lambda _: b"")
+
+
+def _as_child(chance: random.Random, octets: bytes) -> bytes:
+    return _replaced(chance, octets, _LEAVES, 0, lambda leaf: b"<n>" + leaf + b"</n>")
+
+
+def _other_text(chance: random.Random, octets: bytes) -> bytes:
+    """A text that is another of this document, or plain."""
+    texts = [found[1] for found in _TEXTS.finditer(octets)]
+    other = chance.choice(chance.choice((texts, _PLAIN)) or _PLAIN)
+    return _replaced(chance, octets, _TEXTS, 1, lambda _: other)
+
+
+def _other_value(chance: random.Random, octets: bytes) -> bytes:
+    values = [found[0] for found in _VALUES.finditer(octets)]
+    plain = b'="' + chance.choice(_PLAIN) + b'"'
+    other = chance.choice((chance.choice(values or [plain]), plain))
+    return _replaced(chance, octets, _VALUES, 0, lambda _: other)
+
+
+def _replaced(
+    chance: random.Random,
+    octets: bytes,
+    place: re.Pattern[bytes],
+    group: int,
+    change: Callable[[bytes], bytes],
+) -> bytes:
+    found = list(place.finditer(octets))
+    if not found:
+        return octets
+    start, end = chance.choice(found).span(group)
+    return octets[:start] + change(octets[start:end]) + octets[end:]
 
 
 def _in_front(chance: random.Random, octets: bytes) -> bytes:
@@ -159,5 +231,6 @@ def _within(chance: random.Random, octets: bytes, place: re.Pattern[bytes], piec
 _MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (
     *(_cut, _without, _flipped, _inserted, _in_text, _as_section, _in_tag, _in_front),
     *(_behind, _encoded, _large),
+    *(_repeated, _dropped, _as_child, _other_text, _other_value),
 )
-_WEIGHTS = (1, 1, 2, 2, 6, 4, 6, 4, 2, 1, 4)
+_WEIGHTS = (1, 1, 2, 2, 6, 4, 6, 4, 2, 1, 4, 7, 3, 3, 10, 7)

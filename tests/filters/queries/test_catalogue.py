@@ -27,6 +27,7 @@ from filters.queries.regular import RegularQuery
 from filters.queries.timeline import LARGEST
 from tests.filters.queries.test_selectors import CONDITIONS, PROPERTIES
 from tests.filters.queries.things import NOON, thing
+from tests.rigs.cases import for_each
 
 _MINUTES = st.integers(0, 9)
 _WORDS = st.sampled_from(["wind", "Wind speed", "storm at sea", "sea/wind", "a\nb", "", "Ünit"])
@@ -160,7 +161,7 @@ def test_things_of_much_text_are_searched_in_parts() -> None:
     assert (cut.keys, cut.complete) == ((20,), False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("condition", "holds"),
     [
         (Conditions(created_after=NOON), False),

@@ -7,6 +7,7 @@ from filters.dialects import QUERY_REGEX
 from filters.queries import Catalogue, compile_query, seconds
 from filters.queries.regular import MAX_CHARACTERS, RegularQuery
 from tests.filters.queries.things import HARBOUR, thing
+from tests.rigs.cases import for_each
 
 pytest.importorskip("re2", reason="no engine for regular expressions (the extra discovery)")
 
@@ -39,7 +40,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "verdict"), QUERIES)
+@for_each(("text", "verdict"), QUERIES)
 def test_each_text_by_itself(text: str, verdict: bool) -> None:
     query = compile_query(QUERY_REGEX, text)
     assert query.matches(HARBOUR) is verdict

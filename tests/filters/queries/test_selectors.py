@@ -15,6 +15,7 @@ from filters.queries.selectors import (
     Value,
     parse_selector,
 )
+from tests.rigs.cases import for_each
 
 
 def holds(text: str, **properties: Value) -> bool | None:
@@ -24,7 +25,7 @@ def holds(text: str, **properties: Value) -> bool | None:
 STATION: Mapping[str, Value] = {"station": 16622, "unit": "m/s", "height": 12.5, "public": True}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "verdict"),
     [
         ("station = 16622 AND unit LIKE 'm/%'", True),
@@ -166,7 +167,7 @@ def test_what_is_not_a_number_equals_nothing() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("", "empty"),

@@ -10,6 +10,7 @@ from filters.dialects import XPATH_1_0
 from filters.queries import Catalogue, compile_query, document_text
 from filters.queries.trees import TreeQuery, read_summary
 from tests.filters.queries.things import HARBOUR, thing
+from tests.rigs.cases import for_each
 
 _ID = "*[local-name()='id' and namespace-uri()='http://example.org/weather']"
 QUERIES = [
@@ -70,7 +71,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "document", "verdict"), VERDICTS)
+@for_each(("text", "document", "verdict"), VERDICTS)
 def test_the_verdict_is_that_of_xpath_1_0(text: str, document: str, verdict: bool) -> None:
     catalogue: Catalogue[int] = Catalogue()
     catalogue.add(1, thing(documents=(document.encode(),)))

@@ -7,6 +7,7 @@ from filters.dialects import QUERY_STRING
 from filters.queries import Catalogue, compile_query
 from filters.queries.words import MAX_CHARACTERS, MAX_WORDS
 from tests.filters.queries.things import HARBOUR
+from tests.rigs.cases import for_each
 
 QUERIES = [
     ("wind", True),
@@ -30,7 +31,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "verdict"), QUERIES)
+@for_each(("text", "verdict"), QUERIES)
 def test_words(text: str, verdict: bool) -> None:
     query = compile_query(QUERY_STRING, text)
     assert query.matches(HARBOUR) is verdict

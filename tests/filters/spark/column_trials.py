@@ -65,8 +65,9 @@ def found(rows: Any) -> dict[int, Any]:
 
 
 def matching(session: Any) -> Any:
-    rows = frame(session).withColumn("found", X.matches("payload", FILTERS, topic="topic"))
-    return [rows.dtypes, found(rows.collect())]
+    column = X.matches("payload", FILTERS, topic="topic")
+    rows = frame(session).withColumn("found", column)
+    return [frame(session).select(column).columns, rows.dtypes, found(rows.collect())]
 
 
 def values(session: Any) -> dict[int, tuple[Any, ...]]:
@@ -132,6 +133,7 @@ def sql(session: Any) -> list[Any]:
 
 TRIALS: dict[Callable[[Any], Any], Any] = {
     matching: [
+        ["matches(payload, topic)"],
         [("number", "int"), ("payload", "string"), ("topic", "string"), ("found", "array<string>")],
         FOUND,
     ],

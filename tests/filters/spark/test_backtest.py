@@ -162,6 +162,7 @@ def test_which_filters_match_the_same(spark: Any, archive: Path) -> None:
     assert {one.id for one in found} == {"fast", "coast"}
 
 
+@pytest.mark.nightly
 def test_the_name_of_an_archive_is_no_pattern(spark: Any, tmp_path: Path) -> None:
     """Beside it lies what it would mean, and a name that Hadoop cannot list."""
     names = ("plant[1]", "{a}?*", "a\\b", "x:y %20#")

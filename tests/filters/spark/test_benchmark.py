@@ -103,6 +103,7 @@ def test_a_run_with_an_engine_that_is_wrong_is_refused(monkeypatch: pytest.Monke
         benchmark.refuse(rows[:-1], one, {"workload": "ev", "seed": 1})
 
 
+@pytest.mark.nightly
 def test_a_run(running: Any, tmp_path: Path) -> None:
     told: list[str] = []
     outcome = benchmark.run(PLAN, tell=told.append, master="spark://nobody")

@@ -21,6 +21,7 @@ def test_in_a_session_of_this_process(spark: Any, trial: Callable[[Any], Any]) -
     assert plain(trial(spark)) == plain(TRIALS[trial])
 
 
+@pytest.mark.nightly
 def test_over_spark_connect(spark: Any, connect_port: int) -> None:
     pytest.importorskip("grpc")
     url = f"sc://127.0.0.1:{connect_port}"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from filters import Expression, Step, Topic, TopicPattern, parse_expression
 from filters.dialects import TOPIC_FULL
+from tests.rigs.examples import examples
 
 PREFIXES: dict[str, str | None] = {"": None, "t": "urn:t", "u": "urn:u"}
 NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
@@ -75,7 +76,7 @@ def evaluate(alternative: str, topic: Topic) -> bool:
     return go(0, 0)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(day=300, night=1500))
 @given(expression(4), TOPIC)
 def test_matching_is_the_specification(text: str, topic: Topic) -> None:
     expected = any(evaluate(alternative, topic) for alternative in text.split("|"))

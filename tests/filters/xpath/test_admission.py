@@ -168,7 +168,7 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@for_each("name", COSTLY)
 def test_costly(name: str) -> None:
     assert refusal(COSTLY[name]) is Reason.FILTER_COSTLY
 
@@ -363,7 +363,7 @@ PAYLOAD_ROOTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "meant"), PAYLOAD_ROOTS)
+@for_each(("text", "meant"), PAYLOAD_ROOTS)
 def test_context_of_a_filter(text: str, meant: bool) -> None:
     assert names_payload_root(text) is meant
 

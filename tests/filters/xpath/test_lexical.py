@@ -6,6 +6,7 @@ from filters import Event, Expression, Filter, FilterError, FilterSet, compile, 
 from filters.dialects import XPATH_LEXICAL
 from filters.topics import DEFAULT_TOPIC
 from filters.xpath import as_lexical
+from tests.rigs.cases import for_each
 
 TRUE = [
     ("/c/b/a", "<c><b><a> 123 </a></b></c>"),
@@ -34,8 +35,8 @@ OUTSIDE = ["/a and /b", "not(/a)", "/a | /b", "/a/..", "/a[. = '1']", "count(/a)
 SCOPE = (("p", "urn:p"),)
 
 
-@pytest.mark.parametrize("path", ["", "as one of many"])
-@pytest.mark.parametrize(
+@for_each("path", ["", "as one of many"])
+@for_each(
     ("text", "document", "verdict"),
     [*((*row, True) for row in TRUE), *((*row, False) for row in FALSE)],
 )

@@ -25,6 +25,7 @@ from filters.xpath.syntax import (
 )
 from filters.xpath.unparse import unparse
 from tests.filters.xpath.expressions import NAMESPACES, declared, elements, trees
+from tests.rigs.cases import for_each
 from tests.rigs.corpus import families, forwarding_filters, messages
 
 
@@ -108,7 +109,7 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("text", TREES)
+@for_each("text", TREES)
 def test_tree(text: str) -> None:
     assert tree(text) == TREES[text]
 

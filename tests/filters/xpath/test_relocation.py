@@ -19,6 +19,7 @@ from tests.filters.xpath.expressions import (
     steps,
     trees,
 )
+from tests.rigs.cases import for_each
 
 ENVELOPE = View("envelope")
 PATH = (f"{{{SOAP}}}Envelope", f"{{{SOAP}}}Body")
@@ -69,12 +70,12 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize("text", MOVED)
+@for_each("text", MOVED)
 def test_moved(text: str) -> None:
     assert moved(text) == MOVED[text]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         # What lies around the payload.

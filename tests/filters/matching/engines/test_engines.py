@@ -14,6 +14,7 @@ from tests.filters.matching.differential import Tally, check
 from tests.filters.matching.expressions import NAMESPACES, Grammar
 from tests.filters.matching.nasty import document
 from tests.rigs import corpus
+from tests.rigs.examples import examples
 
 ENGINES = [REFERENCE, NATIVE]
 
@@ -77,11 +78,12 @@ def test_nasty(engine: str, wild: float) -> None:
     chance = random.Random(f"nasty {wild}")
     grammar = Grammar(chance, wild)
     tally = Tally()
-    for _ in range(10):
+    rounds = examples(day=5, night=10)
+    for _ in range(rounds):
         texts = [grammar.expression() for _ in range(150)]
         documents = [document(chance) for _ in range(12)]
         tally += check(partial(make_index, engine), texts, documents, claims=engine == REFERENCE)
-    assert tally.true > 1_000
+    assert tally.true > 100 * rounds
     assert tally.decided > tally.pairs * (0.7 if not wild else 0.4)
 
 
@@ -113,14 +115,15 @@ def test_campaign() -> None:
     campaign(10_000_000, random.SystemRandom().randrange(2**32), engines)
 
 
+@pytest.mark.hypothesis  # At night with more of them.
 @pytest.mark.parametrize("style", STYLES)
 def test_corpus(engine: str, style: str, material: Path) -> None:
     """Over real messages, of all families for the style that asks for no certain one."""
     families = ["winevent"] if style == "ev" else sorted(corpus.families(material))
     for family in families:
         documents = list(corpus.messages(material, family))
-        documents = documents[:: max(1, len(documents) // 12)]
-        texts = expressions(style, 150, 3, Vocabulary(documents))
+        documents = documents[:: max(1, len(documents) // examples(day=6, night=24))]
+        texts = expressions(style, examples(day=75, night=300), 3, Vocabulary(documents))
         check(partial(make_index, engine), texts, documents, claims=False)
 
 

@@ -35,9 +35,9 @@ def test_what_it_reads_is_what_lxml_reads(family: str) -> None:
     documents = made_messages(family, 60, 3)
     index = filled(NativeIndex(), documents)
     for octets in documents:
-        assert compare(index, octets) == Parsings(documents=2, read=2)
+        assert compare(index, octets) == Parsings(documents=1, read=1)
     seen = compare_mutations(index, documents * 3, family)
-    assert 0.2 * seen.documents < seen.read < 0.8 * seen.documents
+    assert 0.4 * seen.documents < seen.read < 0.9 * seen.documents
 
 
 def test_real_documents_are_read_alike(shared: Path) -> None:
@@ -45,7 +45,7 @@ def test_real_documents_are_read_alike(shared: Path) -> None:
         documents = list(messages(shared, family, every=97))
         index = filled(NativeIndex(), documents)
         for octets in documents:
-            assert compare(index, octets) == Parsings(documents=2, read=2)
+            assert compare(index, octets) == Parsings(documents=1, read=1)
         compare_mutations(index, documents, family)
 
 
@@ -56,7 +56,7 @@ def test_all_real_documents_are_read_alike(shared: Path) -> None:
         documents = list(messages(shared, family))
         index = filled(NativeIndex(), documents)
         for octets in documents:
-            assert compare(index, octets) == Parsings(documents=2, read=2)
+            assert compare(index, octets) == Parsings(documents=1, read=1)
         for turn in range(3):
             compare_mutations(index, documents, f"{family} {turn}")
 

@@ -13,6 +13,7 @@ from filters.matching.fallback.cost import DocumentSize, bound
 from filters.matching.fallback.verification import VISITS
 from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
+from tests.rigs.cases import for_each
 from tests.rigs.corpus import families, forwarding_filters, messages
 
 VISIT = 10e-9
@@ -98,8 +99,8 @@ def test_the_bound_grows_with_the_size() -> None:
         assert bounds == sorted(bounds), text
 
 
-@pytest.mark.parametrize(("elements", "number"), [(300, 300), (3_000, 60), (20_000, 12)])
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each(("elements", "number"), [(300, 300), (3_000, 60), (20_000, 12)])
+@for_each("shape", SHAPES)
 def test_nothing_costs_more_than_its_bound(shape: str, elements: int, number: int) -> None:
     root = parse_own(document(shape, elements))
     on = DocumentSize.of(root)

@@ -2,10 +2,10 @@ import math
 import random
 from typing import cast
 
-import pytest
 from lxml import etree
 
 from filters.matching.planning.numbers import read_number
+from tests.rigs.cases import for_each
 from tests.rigs.pace import growth
 
 _NUMBER = etree.XPath("number()")
@@ -68,7 +68,7 @@ def by_libxml2(text: str) -> float:
     return float(cast(float, _NUMBER(element)))
 
 
-@pytest.mark.parametrize(("text", "number"), TEXTS, ids=[repr(text) for text, _ in TEXTS])
+@for_each(("text", "number"), TEXTS, ids=[repr(text) for text, _ in TEXTS])
 def test_number(text: str, number: float | None) -> None:
     found = read_number(text)
     if number is None:
@@ -107,7 +107,7 @@ def test_random_decimals() -> None:
         assert etree.XPath(_LITERAL.format(text))(element) is True, text
 
 
-@pytest.mark.parametrize("text", ["{}x", "{}.x", ".{}x", "-{} 1"])
-@pytest.mark.parametrize("filling", ["0", " ", "0.", "1e"])
+@for_each("text", ["{}x", "{}.x", ".{}x", "-{} 1"])
+@for_each("filling", ["0", " ", "0.", "1e"])
 def test_a_text_costs_what_it_is_long(text: str, filling: str) -> None:
     assert growth(lambda size: read_number(text.format(filling * size)), 1000) < 3

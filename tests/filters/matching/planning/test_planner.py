@@ -28,6 +28,7 @@ from filters.matching.planning.plan import (
 from filters.matching.planning.planner import plan
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
+from tests.rigs.cases import for_each
 from tests.rigs.pace import pace
 
 NAMESPACES = (("e", "urn:e"),)
@@ -129,9 +130,7 @@ EXACT: list[tuple[str, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "atoms", "formula", "branches"), EXACT, ids=[text for text, *_ in EXACT]
-)
+@for_each(("text", "atoms", "formula", "branches"), EXACT, ids=[text for text, *_ in EXACT])
 def test_exact(text: str, atoms: Any, formula: Any, branches: Any) -> None:
     found = planned(text)
     assert found[:4] == (tuple(atoms), formula, True, tuple(branches))

@@ -13,6 +13,7 @@ from filters.matching.planning.templates import Templates
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
 from tests.filters.matching.expressions import NAMESPACES, Grammar
+from tests.rigs.cases import for_each
 
 TEXTS = ["x", "y", "", "'", "a b", "1", "\ue0000.", "é", "x" * 70]
 NUMBERS = ["1", "2", "0", "1.5", ".5", "5.", "710770000", "123456789012345", "1234567890123456"]
@@ -77,7 +78,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@for_each("pattern", PATTERNS)
 def test_pattern(pattern: str) -> None:
     chance = random.Random(pattern)
     shapes = Templates()
