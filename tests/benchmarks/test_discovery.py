@@ -32,6 +32,7 @@ def rows(said: str) -> list[str]:
     return re.findall(r"^\| ([^|]+) \| [0-9.]+ \|", said, re.MULTILINE)
 
 
+@pytest.mark.nightly
 def test_topics_are_made_and_found_a_way_away(tmp_path: Path) -> None:
     said = run("exchange", "--types tags --away 5", tmp_path)
     assert {"creation", "- advertisement", "1 found", "2 found and checked"} <= set(rows(said))

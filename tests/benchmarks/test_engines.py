@@ -1,13 +1,15 @@
 """The bench of engines: what all get, the verdicts of the two that are always there, the picture."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from benchmarks.engines.__main__ import EndedEarlyError, driven
 from benchmarks.engines.patterns import LANGUAGES, MESSAGES, SHAPES, TRUE, Shape, write
-from benchmarks.engines.picture import draw
+from benchmarks.engines.picture import Panel, draw
 from benchmarks.engines.python_drivers import dragoman, libxml2
 from filters import parse_document
 from filters.matching.engines.choice import engine_note
@@ -37,8 +39,33 @@ def test_messages_and_patterns(shape: Shape, tmp_path: Path) -> None:
         assert sum(map(dragoman(patterns), roots)) == true
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("while True: pass", "more than 1 s"),
+        ("import time; b = bytearray(300 * 2**20); time.sleep(60)", "more than 200 MiB"),
+        ("raise MemoryError", "out of memory"),
+        ("raise ValueError('no field')", "fails: ValueError: no field"),
+    ],
+)
+def test_a_driver_is_ended(program: str, reason: str) -> None:
+    with pytest.raises(EndedEarlyError, match=f"^{reason}$"):
+        driven([sys.executable, "-c", program], 1, 200)
+
+
+def test_a_driver_has_a_peak() -> None:
+    program = "import time; b = bytearray(100 * 2**20); time.sleep(0.2); print('{\"true\": 3}')"
+    figures = driven([sys.executable, "-c", program], 5, 1_000)
+    assert figures["true"] == 3
+    assert 100 < figures["peak"] < 300
+
+
 def test_picture() -> None:
     lines = {"ours": [(125.0, 3.5), (1e6, 20.0)], "a < b": [(125.0, 900.0)]}
-    drawn = etree.fromstring(draw({"equal": lines, "two": lines}, "patterns", "us").encode())
+    panel = Panel(lines, {"a < b": 1e6})
+    drawn = etree.fromstring(
+        draw({"equal": panel, "two": panel}, "patterns", "us", "late").encode()
+    )
     assert len(drawn.findall("{*}polyline")) == 4
     assert len(drawn.findall("{*}circle")) == 6
+    assert [text.text for text in drawn.iter("{*}text")].count("\u00d7") == 2
