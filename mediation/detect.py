@@ -41,7 +41,7 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import Specification
 from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.notify import (
+from mediation.notification.reading_notify import (
     TRANSIENT_ATTRIBUTES,
     numbered,
     written_topic_header,

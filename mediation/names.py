@@ -103,6 +103,7 @@ WSRM_1_0 = "http://schemas.xmlsoap.org/ws/2005/02/rm"
 WSRM_1_0_POLICY = WSRM_1_0 + "/policy"
 WSRM_1_1 = "http://docs.oasis-open.org/ws-rx/wsrm/200702"
 """WS-ReliableMessaging 1.1 and 1.2, which has the same namespace."""
+SECURITY_POLICY = "http://docs.oasis-open.org/ws-sx/ws-securitypolicy/200702"
 WSRM_1_1_POLICY = "http://docs.oasis-open.org/ws-rx/wsrmp/200702"
 NETRM = "http://schemas.microsoft.com/ws/2006/05/rm"
 """The namespace of what WCF adds to WS-ReliableMessaging: flow control, further subcodes."""
@@ -215,6 +216,8 @@ DRAGOMAN_AGREEMENT = "urn:dragoman:agreement:1"
 EVENT_SIGNATURE = "eventsignature"
 """The property of an event with its publisher's signature, at brokers and in the header block of
 properties; the extension attribute of a CloudEvent."""
+DRAGOMAN_RECEIPT = "urn:dragoman:receipt:1"
+"""The action of a message that only says, signed, what was received."""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
 """The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
 subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a

@@ -10,6 +10,7 @@ event is published, and taken away when the event is matched against that tenant
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
@@ -20,7 +21,8 @@ NAMESPACE = "urn:dragoman:tenant"
 """The namespace of the first step of all topics of tenants."""
 OWNER = "tenant:"
 """What the names of owners in a tenant begin with; the tenant's name and a colon follow."""
-_PUBLISHERS = f"{PUBLISHER}{OWNER}"
+SOURCES = f"{PUBLISHER}{OWNER}"
+"""What the sources of the events of all tenants but the default one begin with."""
 
 
 @lru_cache(maxsize=4096)
@@ -47,6 +49,37 @@ def topic_without_tenant(topic: Topic) -> Topic | None:
     return Topic(topic.steps[1:]) if topic.steps[1:] else None
 
 
+def source_in(tenant: str) -> str:
+    """What the sources of all events of *tenant* begin with, another than the default one."""
+    return f"{SOURCES}{tenant}:"
+
+
+def tenant_of_event(notification: Notification) -> str:
+    """The tenant whose event this is, as the messaging system knows it or as that tenant does."""
+    return tenant_of_topic(notification.topic) or tenant_of_source(notification.source)
+
+
+def tenant_of_source(source: str) -> str:
+    """The tenant of the events with this source, as their tenants know them."""
+    if not source.startswith(SOURCES):
+        return ""
+    return source.removeprefix(SOURCES).partition(":")[0]
+
+
+EventKey: TypeAlias = str | tuple[str, str]
+
+
+def event_key(notification: Notification) -> EventKey:
+    """The id of an event, with the tenant of one that is not the default tenant's: two tenants may
+    choose one id."""
+    return key_in(tenant_of_event(notification), notification.id)
+
+
+def key_in(tenant: str, id_: str) -> EventKey:
+    """As `event_key`, of the event of *tenant* with an id."""
+    return (tenant, id_) if tenant else id_
+
+
 def all_topics_of(tenant: str) -> Expression:
     """The expression that covers all topics of *tenant*, and no others."""
     return Expression(f"t:{tenant}//.", TOPIC_FULL, (("t", NAMESPACE),))
@@ -57,9 +90,9 @@ def as_its_tenant_knows_it(notification: Notification) -> Notification:
     another tenant has: by source and id together the store tells messages apart."""
     topic, source = notification.topic, notification.source
     tenant = tenant_of_topic(topic)
-    if not tenant and not source.startswith(_PUBLISHERS):
+    if not tenant and not source.startswith(SOURCES):
         return notification
-    own = f"{_PUBLISHERS}{tenant}:" if tenant else PUBLISHER
+    own = f"{SOURCES}{tenant}:" if tenant else PUBLISHER
     if not tenant or not source.startswith(own):
         # A program wrote to the messaging system itself, and may have written any source.
         source = f"{own}native#{source}"

@@ -17,7 +17,7 @@ from mediation.eventing import v2004_08 as eventing_2004_08
 from mediation.model.requests import Operation, Sequences
 from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap
-from mediation.reliable_messaging import Assurance, Rm, RmAssertion, write_rm_assertion
+from mediation.reliable_messaging import Assurance, Bound, Rm, RmAssertion, write_rm_assertion
 from mediation.soap.envelopes import octets_of, xml_attribute
 from mediation.specifications import SPECIFICATIONS
 from mediation.wsdl_prefixes import declare_namespaces_once
@@ -100,10 +100,15 @@ def write_wsdl(
     services: Sequence[Service] = SERVICES,
     *,
     sequences: Sequences = Sequences.OFF,
+    bound: Bound = Bound.NOTHING,
 ) -> bytes:
-    """Write the description of the endpoint at *address*; *sequences* is what it does with events
-    in sequences."""
-    described, ports = _described(tuple(services), sequences), list[str]()
+    """Write the description of the endpoint at *address*.
+
+    Args:
+        sequences: What it does with events in sequences.
+        bound: What sequences must be bound to.
+    """
+    described, ports = _described(tuple(services), sequences, bound), list[str]()
     described = described.replace('"?xsd=', f'"{xml_attribute(address)[1:-1]}?xsd=')
     for service in services:
         ports.append(f'<wsdl:service name="{service.name}">')
@@ -114,7 +119,7 @@ def write_wsdl(
 
 
 @lru_cache
-def _described(services: tuple[Service, ...], sequences: Sequences) -> str:
+def _described(services: tuple[Service, ...], sequences: Sequences, bound: Bound) -> str:
     """Write the document without its end, the services."""
     offers = list(dict.fromkeys(offer for service in services for offer in service.offers))
     schemas = dict.fromkeys(name for service in services for name in service.schemas)
@@ -131,7 +136,7 @@ def _described(services: tuple[Service, ...], sequences: Sequences) -> str:
     parts = [
         f'<wsdl:definitions xmlns:wsdl="{names.WSDL}" xmlns:d="{NAMESPACE}" '
         f'xmlns:wsam="{names.WSAM}" name="Dragoman" targetNamespace="{NAMESPACE}">',
-        _policy(sequences),
+        _policy(sequences, bound=bound),
         "<wsdl:types>",
         *map(_schema, schemas),
         "</wsdl:types>",
@@ -235,16 +240,32 @@ _FETCHED = (
 """Addresses of WS-MakeConnection are understood (WS-MakeConnection 1.1, section 3.4)."""
 
 
-def _policy(sequences: Sequences) -> str:
-    """Write the policy of endpoints that take events in sequences: either version will do."""
+_OVER_TLS = (
+    f'<sp:TransportBinding xmlns:sp="{names.SECURITY_POLICY}"><wsp:Policy><sp:TransportToken>'
+    "<wsp:Policy><sp:HttpsToken><wsp:Policy><sp:RequireClientCertificate/></wsp:Policy>"
+    "</sp:HttpsToken></wsp:Policy></sp:TransportToken><sp:AlgorithmSuite><wsp:Policy>"
+    "<sp:Basic256Sha256/></wsp:Policy></sp:AlgorithmSuite></wsp:Policy></sp:TransportBinding>"
+)
+"""TLS in which the client shows a certificate (WS-SecurityPolicy 1.3, sections 5.4.2 and 7.3, which
+wants a suite, too: none says more of TLS)."""
+
+
+def _policy(sequences: Sequences, *, bound: Bound) -> str:
+    """Write the policy of endpoints that take events in sequences: either version will do. The
+    assertion of 1.0 cannot say that they must be *bound*: then it is left out."""
     optional = _MODES.get(sequences)
     if optional is None:
         return ""
-    assertion = RmAssertion(optional, Assurance.EXACTLY_ONCE, in_order=True)
+    # Without a sequence TLS is not demanded: that is an alternative of its own.
+    apart = optional and bound is Bound.TLS
+    assertion = RmAssertion(optional and not apart, Assurance.EXACTLY_ONCE, True, bound)
+    besides = _FETCHED + (_OVER_TLS if bound is Bound.TLS else "")
+    versions = [(Rm.V1_1, besides), *([] if bound is not Bound.NOTHING else [(Rm.V1_0, "")])]
     either = "".join(
         f"<wsp:All>{write_rm_assertion(rm, assertion, policy=_WRITTEN).decode()}{beside}</wsp:All>"
-        for rm, beside in ((Rm.V1_1, _FETCHED), (Rm.V1_0, ""))
+        for rm, beside in versions
     )
+    either += "<wsp:All/>" if apart else ""
     return (
         f'<wsp:Policy xmlns:wsp="{_WRITTEN}" xmlns:wsu="{names.WSU}" wsu:Id="{_POLICY}">'
         f"<wsp:ExactlyOne>{either}</wsp:ExactlyOne></wsp:Policy>"

@@ -218,7 +218,7 @@ def _write_entry(entry: SubscriptionEntry) -> str:
     inner = "".join(
         f"<m:{name}>{xml_text(text)}</m:{name}>" for name, text in parts if text is not None
     )
-    return f"<m:Subscription>{inner}{write_filter(subscription)}</m:Subscription>"
+    return f"<m:Subscription>{inner}{write_filter(subscription.filter)}</m:Subscription>"
 
 
 def _offer(operation: Operation) -> Offer:

@@ -18,7 +18,7 @@ from mediation.model.expiry import format_duration
 from mediation.model.messages import EndpointReference
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Soap, Spec, Version
-from mediation.notification.notify import unwrapped_events
+from mediation.notification.reading_notify import unwrapped_events
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 DEVICE_SPEC = Spec(Version.WSN_1_3, Soap.V1_2, None)

@@ -16,7 +16,7 @@ from mediation.model.messages import NO_PROPERTIES, EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
-from mediation.notification.notify import unwrapped_events
+from mediation.notification.reading_notify import unwrapped_events
 from mediation.soap.envelopes import Envelope, elements, read_envelope, text_of
 from mediation.soap.payloads import is_ours, payload_of
 from mediation.specifications import SPECIFICATIONS

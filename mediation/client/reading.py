@@ -77,7 +77,12 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One notification as it arrived at a consumer."""
+    """One notification as it arrived at a consumer.
+
+    Attributes:
+        media_type: What a CloudEvent says that its data are; None: nothing, or it is of another
+            specification.
+    """
 
     topic: Topic | None
     payload: bytes
@@ -85,6 +90,7 @@ class Received:
     message_id: str | None
     subscription: str | None = None
     properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    media_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +272,14 @@ def read_events(headers: Iterable[tuple[bytes, bytes]], octets: bytes) -> tuple[
             str(event.attributes["type"]),
             str(event.attributes["id"]),
             properties=properties_of(event),
+            media_type=_text_or_none(event.attributes.get("datacontenttype")),
         )
         for event in read_message(headers, octets)
     )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def text_in(payload: bytes) -> str | None:

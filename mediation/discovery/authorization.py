@@ -53,6 +53,7 @@ class Denial(Enum):
     EXPIRED = "the topic has expired"
     WITHDRAWN = "the topic was withdrawn by its creator"
     UNKNOWN = "no advertisement of the topic is known here"
+    OTHER_SIGNER = "the event is signed by neither its publisher nor the creator of the topic"
     FORGED = "the seal is for another message, or not by this gateway"
 
 
@@ -124,23 +125,34 @@ def check_access(
     possession: bytes | None = None,
     delegation: bytes | None = None,
     holder: str | None = None,
+    authorities: frozenset[str] = frozenset(),
     revoked: frozenset[str] = frozenset(),
     learnt: set[str] | None = None,
 ) -> Decision:
     """Decide whether *access* to *topic*, an advertisement that was checked, is allowed.
 
-    A Possession may come only once: `admit_decision` says so of a decision that rests on one.
+    A Possession may come only once, which is the caller's to see: for one process `admit_decision`
+    does it.
 
     Args:
         possession, delegation: Signed elements that the request brings.
         holder: The identifier that the key of a TLS client certificate gives; then no Possession is
             looked at.
+        authorities: The identifiers of those that have certified *holder*.
         revoked: Ids of delegations.
         learnt: Collects the names in what the request brings, as `parse_document` does.
     """
     try:
         return _check_access(
-            topic, access, verifier, now, possession, delegation, holder, revoked, learnt
+            topic,
+            access,
+            verifier,
+            now,
+            possession,
+            delegation,
+            None if holder is None else _Holder(holder, authorities),
+            revoked,
+            learnt,
         )
     except _Denied as denied:
         return Decision(denied.denial, denied.holder)
@@ -185,6 +197,14 @@ def admit_decision(decision: Decision, window: ReplayWindow, *, now: datetime) -
     return decision
 
 
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Who has proved its key, and who has certified it."""
+
+    id: str
+    authorities: frozenset[str]
+
+
 class _Denied(Exception):
     def __init__(self, denial: Denial, holder: str = "") -> None:
         super().__init__(denial.value)
@@ -199,7 +219,7 @@ def _check_access(
     now: datetime,
     possession: bytes | None,
     delegation: bytes | None,
-    holder: str | None,
+    holder: _Holder | None,
     revoked: frozenset[str],
     learnt: set[str] | None,
 ) -> Decision:
@@ -210,14 +230,14 @@ def _check_access(
         if possession is None:
             raise _Denied(Denial.MISSING)
         holder, proof = _check_possession(topic.topic_id, access, verifier, now, possession, learnt)
-    if holder == topic.creator.entity_id:
-        return Decision(None, holder, topic.expires, None, proof)
+    if holder.id == topic.creator.entity_id:
+        return Decision(None, holder.id, topic.expires, None, proof)
     if delegation is None:
-        raise _Denied(Denial.NOT_DELEGATED, holder)
+        raise _Denied(Denial.NOT_DELEGATED, holder.id)
     given = _check_delegation(topic, access, verifier, now, delegation, holder, learnt)
     if given.id in revoked:
-        raise _Denied(Denial.REVOKED, holder)
-    return Decision(None, holder, given.not_after, given.id, proof)
+        raise _Denied(Denial.REVOKED, holder.id)
+    return Decision(None, holder.id, given.not_after, given.id, proof)
 
 
 def _check_possession(
@@ -227,15 +247,15 @@ def _check_possession(
     now: datetime,
     octets: bytes,
     learnt: set[str] | None,
-) -> tuple[str, tuple[str, datetime]]:
-    """Return the identifier of the signer, and id and expiry of its proof."""
+) -> tuple[_Holder, tuple[str, datetime]]:
+    """Return the signer, and id and expiry of its proof."""
     received = read_as(Possession, octets, learnt=learnt)
     claim = received.value
     why = _claim_denial(topic_id, access, claim, now)
     if why is not None:
         raise _Denied(why)
     signer = verifier.verify(received, Role.ENTITY, now=now)
-    return signer.identifier, (claim.id, claim.expires)
+    return _Holder(signer.identifier, signer.authorities), (claim.id, claim.expires)
 
 
 def _claim_denial(
@@ -268,24 +288,24 @@ def _check_delegation(
     verifier: Verifier,
     now: datetime,
     octets: bytes,
-    holder: str,
+    holder: _Holder,
     learnt: set[str] | None,
 ) -> Delegation:
     received = read_as(Delegation, octets, learnt=learnt)
     given = received.value
     if given.topic_id != topic.topic_id:
-        raise _Denied(Denial.OTHER_TOPIC, holder)
+        raise _Denied(Denial.OTHER_TOPIC, holder.id)
     if access.right not in given.rights:
-        raise _Denied(Denial.OTHER_RIGHT, holder)
-    if given.grantee != holder:
-        raise _Denied(Denial.OTHER_GRANTEE, holder)
+        raise _Denied(Denial.OTHER_RIGHT, holder.id)
+    if given.grantee != holder.id and given.grantee not in holder.authorities:
+        raise _Denied(Denial.OTHER_GRANTEE, holder.id)
     if now < given.not_before:
-        raise _Denied(Denial.NOT_YET, holder)
+        raise _Denied(Denial.NOT_YET, holder.id)
     if now >= given.not_after:
-        raise _Denied(Denial.OVER, holder)
+        raise _Denied(Denial.OVER, holder.id)
     if given.not_after > topic.expires:
-        raise _Denied(Denial.TOO_LONG, holder)
+        raise _Denied(Denial.TOO_LONG, holder.id)
     signer = verifier.verify(received, Role.ENTITY, now=now)
     if signer.identifier != topic.creator.entity_id:
-        raise _Denied(Denial.OTHER_DELEGATOR, holder)
+        raise _Denied(Denial.OTHER_DELEGATOR, holder.id)
     return given

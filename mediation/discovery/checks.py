@@ -28,6 +28,7 @@ from mediation.discovery.signatures import Signer, Verifier
 from mediation.discovery.synopses import check_finished, place_uuid
 from mediation.discovery.values import (
     AnyAdvertisement,
+    DelegationRevocation,
     Descriptors,
     Element,
     EncryptedAdvertisement,
@@ -471,6 +472,35 @@ def check_kept(
 
 def _canonical(descriptors: Descriptors) -> Descriptors:
     return replace(descriptors, documents=tuple(map(canonical_document, descriptors.documents)))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRevocation:
+    """A revocation that its signer made. Whether the topic is the signer's, who keeps the
+    advertisement knows."""
+
+    revocation: DelegationRevocation
+    signer: Signer
+
+
+def check_revocation(
+    octets: bytes, verifier: Verifier, *, now: datetime, learnt: set[str] | None = None
+) -> CheckedRevocation:
+    """Check a DelegationRevocation, whoever brings it.
+
+    Args:
+        learnt: Collects the names in the document, as `parse_document` does.
+
+    Raises:
+        Refused: What is wrong, the first of: size, schema, the times, the signature.
+    """
+    received = read_as(DelegationRevocation, octets, learnt=learnt)
+    revocation = received.value
+    if revocation.issued > now + MAX_AHEAD:
+        raise Untimely("The revocation is issued in the future.")
+    if now >= revocation.until:
+        raise Untimely("The delegation that is revoked is over.")
+    return CheckedRevocation(revocation, verifier.verify(received, Role.ENTITY, now=now))
 
 
 def check_withdrawal(withdrawal: Checked, known: AnyAdvertisement) -> None:

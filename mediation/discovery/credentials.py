@@ -12,10 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mediation.discovery.identifiers import Role, identifier_of
-
-SMALLEST_RSA = 2048
-"""The fewest bits of an RSA key."""
-_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+from mediation.public_keys import USABLE_KEYS, is_usable_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +33,8 @@ class Credentials:
         mine = self.key.public_key()
         if _octets(mine) != _octets(certified):
             raise ValueError("the key is not that of the certificate")
-        if not serves(mine):
-            raise ValueError(
-                f"the key is neither RSA of at least {SMALLEST_RSA} bits, nor on the curve P-256, "
-                "P-384 or P-521"
-            )
+        if not is_usable_key(mine):
+            raise ValueError(f"the key is not {USABLE_KEYS}")
 
     @property
     def certificate(self) -> x509.Certificate:
@@ -64,13 +58,6 @@ def read_credentials(key: bytes, certificates: bytes, password: bytes | None = N
     if not isinstance(private, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
         raise ValueError("the key is neither RSA nor on an elliptic curve")
     return Credentials(private, tuple(x509.load_pem_x509_certificates(certificates)))
-
-
-def serves(key: object) -> bool:
-    """Return True if a public *key* is of a kind and size that signs."""
-    if isinstance(key, rsa.RSAPublicKey):
-        return key.key_size >= SMALLEST_RSA
-    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
 
 
 def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:

@@ -7,6 +7,7 @@ from lxml import etree
 
 from mediation import names
 from mediation.discovery.errors import Fault, Malformed
+from mediation.discovery.schemas import check_schema
 from mediation.discovery.values import (
     MAX_DESCRIPTORS,
     MAX_MESSAGE,
@@ -15,9 +16,11 @@ from mediation.discovery.values import (
     Authorization,
     Creator,
     Delegation,
+    DelegationRevocation,
     Descriptors,
     Element,
     EncryptedAdvertisement,
+    EventSigners,
     Head,
     NodeDiscoveryRequest,
     NodeDiscoveryResponse,
@@ -28,6 +31,8 @@ from mediation.discovery.values import (
     Query,
     Refusal,
     Right,
+    Schema,
+    SchemaType,
     Scope,
     SignedTopicAdvertisement,
     Synopsis,
@@ -45,6 +50,7 @@ from mediation.discovery.xml_fields import (
     canonical,
     choice,
     duration,
+    grantee,
     identifier,
     instant,
     is_token,
@@ -137,6 +143,14 @@ def _document(element: etree._Element) -> bytes:
     return canonical(inside[0])
 
 
+def _schema(element: etree._Element) -> Schema:
+    found = Schema(
+        word_of(SchemaType, element.get("type", ""), "The type of a Schema"), text(element, "type")
+    )
+    check_schema(found)
+    return found
+
+
 def _descriptors(element: etree._Element) -> Descriptors:
     if len(canonical(element)) > MAX_DESCRIPTORS:
         raise Malformed(f"Descriptors are larger than {MAX_DESCRIPTORS} bytes.")
@@ -145,6 +159,8 @@ def _descriptors(element: etree._Element) -> Descriptors:
     keywords: list[str] = []
     properties: list[Property] = []
     documents: list[bytes] = []
+    schema: Schema | None = None
+    signers: EventSigners | None = None
     kinds: Mapping[str, list[str]] = {"Path": paths, "Text": texts, "Keyword": keywords}
     children = Children(element).rest()
     if not children:
@@ -157,10 +173,20 @@ def _descriptors(element: etree._Element) -> Descriptors:
             properties.append(_property(child))
         elif name == "Document":
             documents.append(_document(child))
+        elif name == "Schema" and schema is None:
+            schema = _schema(child)
+        elif name == "EventSigners" and signers is None:
+            signers = choice(EventSigners, child)
         else:
             raise Malformed("Descriptors have an element that they cannot have.")
     return Descriptors(
-        tuple(paths), tuple(texts), tuple(keywords), tuple(properties), tuple(documents)
+        tuple(paths),
+        tuple(texts),
+        tuple(keywords),
+        tuple(properties),
+        tuple(documents),
+        schema,
+        signers,
     )
 
 
@@ -322,14 +348,26 @@ def _refusal(element: etree._Element) -> Refusal:
 def _delegation(element: etree._Element) -> Delegation:
     parts = Children(element, "ID")
     topic_id = uuid(parts.one("TopicId"))
-    grantee = identifier(parts.one("Grantee"))
+    whom = grantee(parts.one("Grantee"))
     rights = [choice(Right, child) for child in (parts.one("Right"), *parts.many("Right"))]
     not_before = instant(parts.one("NotBefore"))
     not_after = instant(parts.one("NotAfter"))
     parts.end()
     if len(rights) > 2:
         raise Malformed("Delegation has more than two rights.")
-    return Delegation(_id(element), topic_id, grantee, frozenset(rights), not_before, not_after)
+    return Delegation(_id(element), topic_id, whom, frozenset(rights), not_before, not_after)
+
+
+def _revocation(element: etree._Element) -> DelegationRevocation:
+    parts = Children(element, "ID")
+    topic_id = uuid(parts.one("TopicId"))
+    delegation = uri(parts.one("DelegationId"))
+    issued = instant(parts.one("Issued"))
+    until = instant(parts.one("Until"))
+    parts.end()
+    if not (delegation.startswith("dlg-") and is_token(delegation)):
+        raise Malformed("DelegationId is not the ID of a Delegation.")
+    return DelegationRevocation(_id(element), topic_id, delegation, issued, until)
 
 
 def _possession(element: etree._Element) -> Possession:
@@ -378,6 +416,7 @@ ELEMENTS: Mapping[str, Known] = {
         "TopicDiscoveryResponse": Known(_discovery_response, most=MAX_RESPONSE),
         "Refusal": Known(_refusal),
         "Delegation": Known(_delegation, "dlg-"),
+        "DelegationRevocation": Known(_revocation, "rev-"),
         "Possession": Known(_possession, "pos-"),
         "Authorization": Known(_authorization, ""),
     }.items()

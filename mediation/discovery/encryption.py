@@ -22,7 +22,7 @@ from filters import DocumentLimits, Refused, parse_document
 from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
-from mediation.discovery.credentials import SMALLEST_RSA, Credentials, usage_of
+from mediation.discovery.credentials import Credentials, usage_of
 from mediation.discovery.errors import DecryptionFailed, Malformed
 from mediation.discovery.values import (
     MAX_RESPONSE,
@@ -32,6 +32,7 @@ from mediation.discovery.values import (
 )
 from mediation.discovery.xml_fields import Children, attribute, canonical, text
 from mediation.discovery.xml_signature import decode_base64
+from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import xml_text
 
 MAX_ENCRYPTED = MAX_RESPONSE * 4 // 3 + 16 * 2**10
@@ -54,7 +55,7 @@ def can_receive(certificate: x509.Certificate) -> bool:
     usage = usage_of(certificate)
     return (
         isinstance(key, rsa.RSAPublicKey)
-        and key.key_size >= SMALLEST_RSA
+        and is_usable_key(key)
         and usage is not None
         and usage.key_encipherment
     )

@@ -36,6 +36,15 @@ def identifier_of(certificate: Certificate, role: Role) -> str:
     return role.value + hashlib.sha256(octets).hexdigest()[:_DIGITS]
 
 
+AUTHORITY = "ca-"
+"""The beginning of the identifier of an authority, of whom everybody is meant whom it certified."""
+
+
+def authority_of(certificate: Certificate) -> str:
+    """The identifier that the key of an authority's *certificate* gives."""
+    return AUTHORITY + identifier_of(certificate, Role.ENTITY).removeprefix(Role.ENTITY.value)
+
+
 def stranger(random: UUID) -> str:
     """An identifier without a key, of a UUID that was never used before."""
     return STRANGER + random.hex

@@ -11,8 +11,10 @@ a node would not take a thousand advertisements a second.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -25,20 +27,24 @@ from cryptography.x509.verification import (
     Criticality,
     ExtensionPolicy,
     Policy,
-    PolicyBuilder,
-    Store,
     VerificationError,
 )
 
-from mediation.discovery.credentials import serves, usage_of
+from mediation.certificate_chains import (
+    MOST_CHAINS,
+    ChainBuilder,
+    ValidChains,
+    check_keys,
+    has_issued,
+    is_authority,
+    is_valid,
+)
+from mediation.discovery.credentials import usage_of
 from mediation.discovery.errors import SignatureRefused
-from mediation.discovery.identifiers import Role, identifier_of
+from mediation.discovery.identifiers import Role, authority_of, identifier_of
 from mediation.discovery.reading import Received
 from mediation.discovery.values import Element
 from mediation.discovery.xml_signature import Method, XmlSignature
-
-MOST_CHAINS = 4096
-"""The most chains of certificates that a verifier remembers; then it forgets all."""
 
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
@@ -70,7 +76,8 @@ class Anchors:
 
 @dataclass(frozen=True)
 class Trust:
-    """The anchors of nodes and of entities, and identifiers that are refused all the same.
+    """The anchors of nodes and of entities, and identifiers, also of authorities, that are refused
+    all the same.
 
     Raises:
         ValueError: The two sets overlap: an anchor, its key, or an authority that another of the
@@ -87,7 +94,11 @@ class Trust:
             raise ValueError("a certificate is trusted as a node's and as an entity's")
         for one in self.nodes.authorities:
             for other in self.entities.authorities:
-                if _key_of(one) == _key_of(other) or _issued(one, other) or _issued(other, one):
+                if (
+                    _key_of(one) == _key_of(other)
+                    or has_issued(one, other)
+                    or has_issued(other, one)
+                ):
                     raise ValueError(
                         "an authority for nodes is one for entities, too, or certified by one: "
                         f"{one.subject.rfc4514_string()}, {other.subject.rfc4514_string()}"
@@ -99,29 +110,28 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """The signer of a message: the identifier that its key gives, and its certificate."""
+    """The signer of a message: the identifier that its key gives, and its certificate.
+
+    Attributes:
+        authorities: The identifiers of those that certified it, up to an anchor.
+    """
 
     identifier: str
     role: Role
     certificate: x509.Certificate
+    authorities: frozenset[str] = frozenset()
 
 
 class Verifier:
     """Tells who signed messages.
 
-    It remembers chains of certificates that led to an anchor, for as long as all of them are valid:
-    an entity signs many messages with the same. What strangers send leads to none.
+    It remembers chains of certificates that led to an anchor (`ValidChains`).
     """
 
     def __init__(self, trust: Trust, *, most: int = MOST_CHAINS) -> None:
         self.trust = trust
-        self._most = most
-        self._chains: dict[tuple[Role, tuple[bytes, ...]], _Chain] = {}
-        self._stores = {
-            role: Store(list(authorities))
-            for role in Role
-            if (authorities := trust.anchors(role).authorities)
-        }
+        self._known: ValidChains[tuple[Role, tuple[bytes, ...]], Signer] = ValidChains(most)
+        self._chains = {role: chains_to(trust.anchors(role)) for role in Role}
 
     def verify(self, received: Received[Element], role: Role, *, now: datetime) -> Signer:
         """Check the signature of *received*, which is to be of a *role*.
@@ -145,26 +155,32 @@ class Verifier:
             raise SignatureRefused("The signer is refused here.", value=signer.identifier)
         return signer
 
+    def authorities_of(self, certificate: bytes, *, now: datetime) -> frozenset[str]:
+        """Return the identifiers of the authorities of entities that have certified who showed a
+        *certificate* (DER) by itself, as to TLS: those between are known if they are anchors."""
+        try:
+            return self._signer((certificate,), Role.ENTITY, now).authorities
+        except SignatureRefused:
+            return frozenset()
+
     def _signer(self, certificates: tuple[bytes, ...], role: Role, now: datetime) -> Signer:
-        known = self._chains.get((role, certificates))
-        if known is not None and known.begins <= now <= known.ends:
-            return known.signer
+        learn = partial(self._learn, certificates, role, now)
+        return self._known.learn((role, certificates), now, learn)
+
+    def _learn(
+        self, certificates: tuple[bytes, ...], role: Role, now: datetime
+    ) -> tuple[Signer, Sequence[x509.Certificate]]:
+        """The signer, and the chain of its certificate."""
         try:
             chain = self._chain(certificates, role, now)
-            leaf = chain[0]
-            if not serves(leaf.public_key()):
-                raise SignatureRefused("The signer's key is of a kind or size that does not serve.")
-            signer = Signer(identifier_of(leaf, role), role, leaf)
+            if len(chain) > 1:
+                chain += self._above(chain[-1], role, now)
+            leaf, *others = chain
+            authorities = frozenset(map(authority_of, others))
+            check_refused(chain, self.trust.refused)
+            return Signer(identifier_of(leaf, role), role, leaf, authorities), chain
         except (ValueError, UnsupportedAlgorithm):
             raise SignatureRefused("A certificate of the signature cannot be read.") from None
-        if len(self._chains) >= self._most:
-            self._chains.clear()
-        self._chains[role, certificates] = _Chain(
-            signer,
-            max(one.not_valid_before_utc for one in chain),
-            min(one.not_valid_after_utc for one in chain),
-        )
-        return signer
 
     def _chain(
         self, certificates: tuple[bytes, ...], role: Role, now: datetime
@@ -176,15 +192,27 @@ class Verifier:
             ValueError, UnsupportedAlgorithm: One cannot be read.
         """
         leaf, *others = [x509.load_der_x509_certificate(octets) for octets in certificates]
-        chain = chain_to_anchor(
-            leaf, others, self.trust.anchors(role), self._stores.get(role), now=now
-        )
-        if len(chain) == 1 and fingerprint_of(leaf) in self.trust.anchors(role).fingerprints:
+        anchors = self.trust.anchors(role)
+        chain = chain_to_anchor(leaf, others, anchors, self._chains[role], now=now)
+        if len(chain) == 1 and fingerprint_of(leaf) in anchors.fingerprints:
             return chain
         # One authority may have certified the other through authorities that only the chain shows.
         if any(self._is_anchor_of_others(one, role) for one in chain):
             raise SignatureRefused("The certificate leads to an anchor of the other role, too.")
         return chain
+
+    def _above(self, anchor: x509.Certificate, role: Role, now: datetime) -> list[x509.Certificate]:
+        """The anchors above *anchor*, each of which certified the one before: a chain ends with the
+        first, and who is certified by an authority between is by that above it, too."""
+        left = [one for one in self.trust.anchors(role).authorities if is_valid(one, now)]
+        above: list[x509.Certificate] = []
+        while True:
+            last = above[-1] if above else anchor
+            left = [one for one in left if _key_of(one) != _key_of(last)]
+            found = next((one for one in left if has_issued(one, last)), None)
+            if found is None:
+                return above
+            above.append(found)
 
     def _is_anchor_of_others(self, certificate: x509.Certificate, role: Role) -> bool:
         """Return True if *certificate*, or another with its key, is an anchor of another role."""
@@ -196,18 +224,28 @@ class Verifier:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    signer: Signer
-    begins: datetime
-    ends: datetime
+def check_refused(chain: Sequence[x509.Certificate], refused: frozenset[str]) -> None:
+    """Check that no authority of *chain*, from a signer's certificate to an anchor, is one of the
+    identifiers *refused*. An authority of which somebody has the key certifies whomever he likes.
+
+    Raises:
+        SignatureRefused: One is.
+    """
+    for one in chain[1:]:
+        if (identifier := authority_of(one)) in refused:
+            raise SignatureRefused("An authority of the signer is refused here.", value=identifier)
+
+
+def chains_to(anchors: Anchors) -> ChainBuilder:
+    """What builds chains to the authorities of *anchors*."""
+    return ChainBuilder(anchors.authorities, signer=_SIGNER, authority=_AUTHORITY)
 
 
 def chain_to_anchor(
     leaf: x509.Certificate,
     others: list[x509.Certificate],
     anchors: Anchors,
-    store: Store | None,
+    chains: ChainBuilder,
     *,
     now: datetime,
 ) -> list[x509.Certificate]:
@@ -215,30 +253,27 @@ def chain_to_anchor(
 
     Args:
         others: What came with it, to build the chain of.
-        store: Made of the authorities of *anchors*; None: there are none.
+        chains: Of *anchors* (`chains_to`).
 
     Raises:
         SignatureRefused: They lead to none, or one is not valid at *now*.
         ValueError: The certificate is not one for signatures.
     """
-    if fingerprint_of(leaf) in anchors.fingerprints:
-        if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
-            raise SignatureRefused("The certificate is not valid at this time.")
-        _check_usage(None, leaf, usage_of(leaf))
-        return [leaf]
-    if store is None:
-        raise SignatureRefused("The certificate leads to no anchor.")
-    if len({one.subject.public_bytes() for one in others}) < len(others):
-        raise SignatureRefused("Two of its authorities have one name.")  # All ways would be tried.
-    builder = PolicyBuilder().store(store).time(now)
-    builder = builder.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
     try:
-        return builder.build_client_verifier().verify(leaf, others).chain
+        check_keys([leaf, *others])
+        if fingerprint_of(leaf) not in anchors.fingerprints:
+            return chains.build(leaf, others, now)
     except VerificationError as error:
         raise SignatureRefused(
             "The certificate leads to no anchor, or is not valid at this time.",
             value=str(error)[:200],
         ) from None
+    except ValueError as error:
+        raise SignatureRefused(f"The certificate is not accepted: {error}.") from None
+    if not is_valid(leaf, now):
+        raise SignatureRefused("The certificate is not valid at this time.")
+    _check_usage(None, leaf, usage_of(leaf))
+    return [leaf]
 
 
 def _check_usage(
@@ -288,15 +323,6 @@ def _key_of(certificate: x509.Certificate) -> bytes:
     return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _issued(one: x509.Certificate, other: x509.Certificate) -> bool:
-    """Return True if *one* certified *other*."""
-    try:
-        other.verify_directly_issued_by(one)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
-
-
 def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Read certificates of authorities in PEM.
 
@@ -314,19 +340,6 @@ def read_anchors(pem: bytes) -> Anchors:
         ValueError: *pem* has no certificate, or one that cannot be read.
     """
     known = read_authorities(pem)
-    authorities = tuple(one for one in known if _is_authority(one))
+    authorities = tuple(one for one in known if is_authority(one))
     alone = frozenset(fingerprint_of(one) for one in known if one not in authorities)
     return Anchors(authorities, alone)
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except (
-        x509.DuplicateExtension,
-        x509.ExtensionNotFound,
-        x509.UnsupportedGeneralNameType,
-        ValueError,
-    ):
-        return False
-    return found.value.ca

@@ -29,7 +29,7 @@ DEFAULT_RESULTS = 100
 """The most advertisements that are meant by a request that does not say."""
 MAX_TOKEN = 80
 """The most characters of the name of a property, and of a level of a path."""
-ID_PREFIXES = ("m-", "adv-", "sadv-", "dlg-", "pos-")
+ID_PREFIXES = ("m-", "adv-", "sadv-", "dlg-", "rev-", "pos-")
 """The beginnings of IDs of signed elements. No other attribute may begin so."""
 
 
@@ -96,16 +96,46 @@ class Property:
         return _TYPED[self.type](self.value)
 
 
+class SchemaType(Enum):
+    """What a schema is written in. The value is its media type."""
+
+    XSD = "application/xml"
+    JSON_SCHEMA = "application/schema+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The schema of a topic's events, as its creator wrote it. Nothing that it refers to is
+    fetched."""
+
+    type: SchemaType
+    text: str
+
+
+class EventSigners(Enum):
+    """Who has to sign the events of a topic, besides proving the right to publish them."""
+
+    CREATOR = "creator"
+    PUBLISHERS = "publishers"
+    """The creator, or the entity that publishes the event by a delegation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Descriptors:
     """The description of a topic, for people and queries. A document is one element, in exclusive
-    canonical form once it was read."""
+    canonical form once it was read.
+
+    Attributes:
+        signers: Who has to sign its events; None: nobody has to.
+    """
 
     paths: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
     documents: tuple[bytes, ...] = ()
+    schema: Schema | None = None
+    signers: EventSigners | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +344,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A right to a topic that its creator gives away. By ``id`` it can be revoked."""
+    """A right to a topic that its creator gives away. By ``id`` it can be revoked.
+
+    Attributes:
+        grantee: The identifier of an entity; or of an authority (``ca-``): then everybody whom that
+            has certified, directly or through others.
+    """
 
     id: str
     topic_id: UUID
@@ -322,6 +357,23 @@ class Delegation:
     rights: frozenset[Right]
     not_before: datetime
     not_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationRevocation:
+    """A delegation that its creator takes back before it ends. Whoever has it may publish it again:
+    nothing gives back what it takes.
+
+    Attributes:
+        delegation: The id of the delegation.
+        until: When the delegation ends at the latest: the revocation is kept as long.
+    """
+
+    id: str
+    topic_id: UUID
+    delegation: str
+    issued: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +419,12 @@ Message: TypeAlias = (
 """Elements with a head."""
 AnyAdvertisement: TypeAlias = TopicAdvertisement | EncryptedAdvertisement
 Signable: TypeAlias = (
-    Message | AnyAdvertisement | SignedTopicAdvertisement | Delegation | Possession
+    Message
+    | AnyAdvertisement
+    | SignedTopicAdvertisement
+    | Delegation
+    | DelegationRevocation
+    | Possession
 )
 """Elements that are signed; they have an ID."""
 Element: TypeAlias = Signable | Authorization

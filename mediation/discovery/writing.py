@@ -13,6 +13,7 @@ from mediation.discovery.values import (
     Authorization,
     Creator,
     Delegation,
+    DelegationRevocation,
     Descriptors,
     Element,
     EncryptedAdvertisement,
@@ -24,6 +25,7 @@ from mediation.discovery.values import (
     PropertyType,
     Refusal,
     Right,
+    Schema,
     Scope,
     SignedTopicAdvertisement,
     Synopsis,
@@ -120,6 +122,12 @@ def _document(octets: bytes) -> str:
     return f"<tdn:Document>{canonical_document(octets).decode()}</tdn:Document>"
 
 
+def _schema(schema: Schema | None) -> str:
+    if schema is None:
+        return ""
+    return leaf("Schema", schema.text, attribute("type", schema.type.value))
+
+
 def _descriptors(descriptors: Descriptors) -> str:
     return (
         "<tdn:Descriptors>"
@@ -128,6 +136,8 @@ def _descriptors(descriptors: Descriptors) -> str:
         + "".join(leaf("Keyword", keyword) for keyword in descriptors.keywords)
         + _properties(descriptors.properties)
         + "".join(map(_document, descriptors.documents))
+        + _schema(descriptors.schema)
+        + leaf("EventSigners", None if descriptors.signers is None else descriptors.signers.value)
         + "</tdn:Descriptors>"
     )
 
@@ -230,6 +240,17 @@ def _delegation(value: Delegation) -> tuple[str, str]:
     )
 
 
+def _revocation(value: DelegationRevocation) -> tuple[str, str]:
+    return value.id, "".join(
+        (
+            leaf("TopicId", urn(value.topic_id)),
+            leaf("DelegationId", value.delegation),
+            leaf("Issued", instant_text(value.issued)),
+            leaf("Until", instant_text(value.until)),
+        )
+    )
+
+
 def _possession(value: Possession) -> tuple[str, str]:
     return value.id, "".join(
         (
@@ -261,6 +282,7 @@ _WRITERS: Mapping[type, Callable[[Any], tuple[str | None, str]]] = {
     TopicDiscoveryResponse: _discovery_response,
     Refusal: _refusal,
     Delegation: _delegation,
+    DelegationRevocation: _revocation,
     Possession: _possession,
     Authorization: _authorization,
 }

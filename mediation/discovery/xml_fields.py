@@ -20,6 +20,7 @@ from mediation.soap.envelopes import local_name, whole_text, xml_attribute, xml_
 BLANKS = " \t\r\n"
 _UUID = re.compile(r"urn:uuid:([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 _IDENTIFIER = re.compile(r"(?:e|tdn|x)-[0-9a-f]{32}")
+_AUTHORITY = re.compile("ca-[0-9a-f]{32}")
 _TOKEN = re.compile(NCNAME)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _Named = TypeVar("_Named", bound=Enum)
@@ -142,6 +143,14 @@ def identifier(element: etree._Element) -> str:
     if not is_identifier(word):
         raise Malformed(f"{local_name(element)} is not an identifier of an entity or a node.")
     return word
+
+
+def grantee(element: etree._Element) -> str:
+    """Read the identifier of an entity, or of an authority: all are meant that it certified."""
+    word = text(element).strip(BLANKS)
+    if _AUTHORITY.fullmatch(word) is not None:
+        return word
+    return identifier(element)
 
 
 def is_identifier(word: str) -> bool:

@@ -5,22 +5,28 @@ from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
-from cryptography.x509.verification import Store
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, parse_clark
-from mediation.discovery.credentials import serves
+from mediation.certificate_chains import ValidChains
 from mediation.discovery.errors import SignatureRefused
 from mediation.discovery.identifiers import Role, identifier_of
-from mediation.discovery.signatures import Anchors, chain_to_anchor, read_anchors
+from mediation.discovery.signatures import (
+    Anchors,
+    chain_to_anchor,
+    chains_to,
+    check_refused,
+    read_anchors,
+)
 from mediation.event_signatures.algorithms import MAX_HEADER, registry
 from mediation.event_signatures.content import (
     MOST_PREFIXES,
@@ -35,11 +41,11 @@ from mediation.model.errors import MediationError
 MAX_SIGNATURE = MAX_HEADER * 4 // 3 + 1024
 """Characters of a signature."""
 MOST_CERTIFICATES = 5
+MAX_ID = 1024
+"""Octets of the id of an event. PostgreSQL has no index of more than 2704, and it is looked for."""
 _UNTYPED = frozenset({"", "application/octet-stream", "text/plain"})
 """What data are said to be at a messaging system by whom says no type."""
 _OF_XML = frozenset({XML, "application/xml", "text/xml"})
-MOST_CHAINS = 4096
-"""The most chains of certificates that a verifier remembers; then it forgets all."""
 
 
 class SignatureInvalid(MediationError):
@@ -74,10 +80,12 @@ class TrustedSigners:
 
     Attributes:
         holders: Single certificates, by the identifiers of their keys; signatures may name these.
+        refused: Identifiers of signers, and of authorities, that do not count all the same.
     """
 
     anchors: Anchors
     holders: Mapping[str, x509.Certificate]
+    refused: frozenset[str] = frozenset()
 
 
 def read_trusted_signers(pem: bytes) -> TrustedSigners:
@@ -95,14 +103,13 @@ def read_trusted_signers(pem: bytes) -> TrustedSigners:
 class EventVerifier:
     """Tells who signed events, of those in *trusted*.
 
-    It remembers chains of certificates that led to an anchor, for as long as all of them are valid.
+    It remembers chains of certificates that led to an anchor (`ValidChains`).
     """
 
     def __init__(self, trusted: TrustedSigners) -> None:
         self._trusted = trusted
-        authorities = trusted.anchors.authorities
-        self._store = Store(list(authorities)) if authorities else None
-        self._known: dict[tuple[str, ...], _Chain] = {}
+        self._chains = chains_to(trusted.anchors)
+        self._known: ValidChains[tuple[str, ...], _Signer] = ValidChains()
 
     def verify(
         self,
@@ -112,6 +119,7 @@ class EventVerifier:
         now: datetime,
         attachments: Sequence[bytes] | None = None,
         wrapped: bool = False,
+        media_type: str | None = None,
     ) -> EventSignature:
         """Check that *payload*, as a consumer has it, is what *signature* signs. Of id, topic and
         time the signature itself says what they are: see `topic_agrees`.
@@ -120,14 +128,16 @@ class EventVerifier:
             now: The time at which certificates have to be valid.
             attachments: Their contents; None: the reader has none, whatever there were.
             wrapped: Data that are not XML are in the element that holds them, as a gateway has
-                them. Else *payload* may be data of a type that is not known here.
+                them. Else *payload* may be data of *media_type*.
+            media_type: What they are said to be by whom the signature does not cover; None: nobody
+                says it.
 
         Raises:
             SignatureInvalid: It is not.
         """
         header = _header_of(signature)
         signer = self._trusted_signer(header, now)
-        content = _signed_content(header, payload, wrapped=wrapped)
+        content = _signed_content(header, payload, wrapped=wrapped, media_type=media_type)
         if attachments is not None and header.attachments != tuple(map(digest_of, attachments)):
             raise SignatureInvalid("the attachments are not those that were signed")
         try:
@@ -145,7 +155,7 @@ class EventVerifier:
         header = _header_of(signature)
         return _said(header, self._trusted_signer(header, now))
 
-    def _trusted_signer(self, header: "_Header", now: datetime) -> "_Chain":
+    def _trusted_signer(self, header: "_Header", now: datetime) -> "_Signer":
         """As `_signer`.
 
         Raises:
@@ -157,7 +167,7 @@ class EventVerifier:
             text = error.text if isinstance(error, Refused) else str(error)
             raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
 
-    def _signer(self, header: "_Header", now: datetime) -> "_Chain":
+    def _signer(self, header: "_Header", now: datetime) -> "_Signer":
         """The signer that *header* names.
 
         Raises:
@@ -165,9 +175,12 @@ class EventVerifier:
                 read.
         """
         name = header.certificates or (header.key,)
-        known = self._known.get(name)
-        if known is not None and known.begins <= now <= known.ends:
-            return known
+        return self._known.learn(name, now, partial(self._learn, header, now))
+
+    def _learn(
+        self, header: "_Header", now: datetime
+    ) -> tuple["_Signer", Sequence[x509.Certificate]]:
+        """The signer, and the chain of its certificate."""
         if header.certificates:
             leaf, *others = map(_certificate, header.certificates)
         else:
@@ -175,12 +188,12 @@ class EventVerifier:
             if found is None:
                 raise SignatureRefused("its key is not known here")
             leaf, others = found, []
-        chain = chain_to_anchor(leaf, others, self._trusted.anchors, self._store, now=now)
-        made = _chain_of(chain)
-        if len(self._known) >= MOST_CHAINS:
-            self._known.clear()
-        self._known[name] = made
-        return made
+        chain = chain_to_anchor(leaf, others, self._trusted.anchors, self._chains, now=now)
+        check_refused(chain, self._trusted.refused)
+        signer = _signer_of(leaf)
+        if signer.identifier in self._trusted.refused:
+            raise SignatureRefused("it is refused here")
+        return signer, chain
 
 
 def topic_agrees(signed: str | None, received: Topic | None) -> bool:
@@ -218,18 +231,16 @@ class _Header:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
-    """A signer whose certificates led to an anchor, and while all of them are valid."""
+class _Signer:
+    """A signer whose certificates led to an anchor."""
 
     key: ECKey | RSAKey
     name: str
     subject: str
     identifier: str
-    begins: datetime
-    ends: datetime
 
 
-def _said(header: _Header, signer: _Chain) -> EventSignature:
+def _said(header: _Header, signer: _Signer) -> EventSignature:
     return EventSignature(
         signer.name, signer.subject, signer.identifier, header.id, header.topic, header.time
     )
@@ -253,7 +264,7 @@ def _header_of(signature: str) -> _Header:
             raise ValueError
         topic, kind = said.get("topic"), said.get("cty")
         return _Header(
-            _text(said["id"]),
+            _id(said["id"]),
             None if topic is None else _text(topic),
             time,
             None if kind is None else _text(kind),
@@ -273,9 +284,18 @@ def _parts(signature: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
+def _id(value: Any) -> str:
+    text = _text(value)
+    if len(text.encode()) > MAX_ID:
+        raise ValueError(f"an id is longer than {MAX_ID} octets")
+    return text
+
+
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
+    """A text that databases and logs take: JSON writes U+0000 and half characters, too."""
+    if not isinstance(value, str) or "\0" in value:
         raise ValueError("it is not text")
+    value.encode()  # Raises UnicodeEncodeError, a ValueError, for half a character.
     return value
 
 
@@ -286,7 +306,9 @@ def _texts(said: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
     return tuple(map(_text, values))
 
 
-def _signed_content(header: _Header, payload: bytes, *, wrapped: bool) -> bytes:
+def _signed_content(
+    header: _Header, payload: bytes, *, wrapped: bool, media_type: str | None = None
+) -> bytes:
     """The bytes of *payload* that are to be what was signed.
 
     Raises:
@@ -294,11 +316,11 @@ def _signed_content(header: _Header, payload: bytes, *, wrapped: bool) -> bytes:
             be data of another type.
     """
     content = content_of(payload)
-    if wrapped or not content.is_xml:
-        signed, said = (
-            _type_of(header.kind),
-            XML if content.is_xml else _type_of(content.media_type),
-        )
+    if wrapped or not content.is_xml or media_type is not None:
+        signed = _type_of(header.kind)
+        said = XML if content.is_xml else _type_of(content.media_type)
+        if media_type is not None:
+            said = _type_of(media_type)
         if said != signed and (XML in (said, signed) or not _UNTYPED & {said, signed}):
             raise SignatureInvalid(
                 f"{signed or 'other data'} was signed, and the event is {said or 'something else'}"
@@ -322,24 +344,15 @@ def _certificate(text: str) -> x509.Certificate:
     return x509.load_der_x509_certificate(b64decode(text, validate=True))
 
 
-def _chain_of(chain: Sequence[x509.Certificate]) -> _Chain:
-    """The signer of a *chain* of certificates.
-
-    Raises:
-        ValueError: Its key does not serve.
-    """
-    leaf = chain[0]
+def _signer_of(leaf: x509.Certificate) -> _Signer:
+    """The signer who holds *leaf*, whose key was checked."""
     key = leaf.public_key()
-    if not serves(key):
-        raise ValueError("its key is of a kind or size that does not serve")
-    assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey), "serves looked"
+    assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey), "the chain was checked"
     subject = leaf.subject.rfc4514_string()
     names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return _Chain(
+    return _Signer(
         ECKey(key, key) if isinstance(key, ec.EllipticCurvePublicKey) else RSAKey(key, key),
         str(names[0].value) if names else subject,
         subject,
         identifier_of(leaf, Role.ENTITY),
-        max(one.not_valid_before_utc for one in chain),
-        min(one.not_valid_after_utc for one in chain),
     )

@@ -69,7 +69,7 @@ from mediation.model.specification import (
     Wrapping,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
-from mediation.notification.notify import check_number, numbered, read_payload
+from mediation.notification.reading_notify import check_number, numbered, read_payload
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import MAX_URI, key_parameter, write_epr
 from mediation.soap.contents import check_nothing_else

@@ -120,10 +120,12 @@ class End(Enum):
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The right to the one topic of a subscription that belongs to somebody, in Clark's notation,
-    and when it ends: the lease is no longer."""
+    and when it ends: the lease is no longer. It may rest on a delegation with an id, which can be
+    taken back."""
 
     topic: str
     until: datetime
+    delegation: str | None = None
 
 
 class CatchingUp(Enum):

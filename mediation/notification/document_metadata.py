@@ -17,8 +17,44 @@ from mediation.model.messages import Notification
 from mediation.soap.envelopes import xml_attribute
 
 _DOCUMENT = f"{{{names.RIM}}}ExtrinsicObject"
+_REFERENCE = f"{{{names.RIM}}}ObjectRef"
+_IDENTIFIER = f"{{{names.RIM}}}ExternalIdentifier"
+_UNIQUE_ID = "urn:uuid:2e82c1f6-a085-4c72-9da3-8640a32e42ab"
+"""XDSDocumentEntry.uniqueId, as a scheme of identifiers (IHE ITI TF-3, 4.2.5.2)."""
+_PATIENT_ID = "urn:uuid:58a6f841-87b3-4a3e-92fd-a8ffeff98427"
+"""XDSDocumentEntry.patientId."""
+_BEGINNING = 4096
+"""Bytes of a payload in which its namespace stands."""
+_MOST = 100
+"""Documents, and patients, of one event that are named."""
+_LONGEST = 256
+"""Characters of such a name: no identifier of XDS is longer."""
 _SHOWN = ("id", "home")
 """The attributes of a reference: the document's entry, and the community that has it."""
+
+
+def is_of_documents(payload: bytes) -> bool:
+    """Return whether *payload* seems to be documents' metadata, by its beginning."""
+    return names.RIM.encode() in payload[:_BEGINNING]
+
+
+def named_in(payload: bytes) -> tuple[list[str], list[str]]:
+    """The unique ids of the documents in *payload*, of one without that the id of its entry; and
+    the ids of their patients. None where it cannot be read."""
+    documents: dict[str, None] = {}
+    patients: dict[str, None] = {}
+    try:
+        root = parse_document(payload)
+    except Refused:
+        return [], []
+    for document in root.iter(_DOCUMENT, _REFERENCE):
+        known = {
+            str(one.get("identificationScheme")): str(one.get("value", ""))
+            for one in document.iterchildren(_IDENTIFIER)  # Documents may be nested, by strangers.
+        }
+        documents[(known.get(_UNIQUE_ID) or str(document.get("id", "")))[:_LONGEST]] = None
+        patients[known.get(_PATIENT_ID, "")[:_LONGEST]] = None
+    return [one for one in documents if one][:_MOST], [one for one in patients if one][:_MOST]
 
 
 def wants_minimal(filter: Filter) -> bool:

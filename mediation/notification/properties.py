@@ -4,7 +4,7 @@ defines and WS-ResourceProperties reads."""
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from filters import Expression, Topic, dialects
+from filters import Expression, Filter, Topic, dialects
 from mediation import names
 from mediation.filtering import (
     CHANGED_ONLY,
@@ -37,7 +37,7 @@ def subscription_properties(subscription: Subscription, now: datetime) -> Mappin
     consumer = write_epr(subscription.consumer)
     values = {
         "ConsumerReference": f"<wsnt:ConsumerReference{wsnt}>{consumer}</wsnt:ConsumerReference>",
-        "Filter": write_filter(subscription),
+        "Filter": write_filter(subscription.filter),
         "SubscriptionPolicy": _policy(subscription, wsnt),
         "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, wsnt),
     }
@@ -45,16 +45,10 @@ def subscription_properties(subscription: Subscription, now: datetime) -> Mappin
     return {**properties, **lifetime_properties(subscription.lease.expires, now)}
 
 
-def pull_point_properties(end: datetime | None, now: datetime) -> Mapping[str, bytes]:
-    """The resource properties of a pull point, which is destroyed at *end* when nobody reads it."""
-    return lifetime_properties(end, now)
-
-
-def write_filter(subscription: Subscription) -> str:
+def write_filter(filter_: Filter) -> str:
     """The filter of a subscription of any specification, as WS-BaseNotification writes it; empty
     where it has none."""
     wsnt = f' xmlns:wsnt="{WSNT}"'
-    filter_ = subscription.filter
     inner = [_expression("TopicExpression", expression) for expression in filter_.topics]
     inner += [
         _expression(
@@ -150,4 +144,4 @@ class Properties13:
         )
 
     def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
-        return PropertyDocument(PULL_POINT_DOCUMENT, pull_point_properties(end, now))
+        return PropertyDocument(PULL_POINT_DOCUMENT, lifetime_properties(end, now))

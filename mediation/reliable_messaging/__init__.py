@@ -15,6 +15,7 @@ from mediation.reliable_messaging.asking import (
 )
 from mediation.reliable_messaging.assertions import (
     Assurance,
+    Bound,
     RmAssertion,
     write_rm_assertion,
 )
@@ -22,6 +23,8 @@ from mediation.reliable_messaging.blocks import (
     ack_requested_block,
     acknowledgement_block,
     sequence_block,
+    uses_tls_block,
+    uses_token_block,
     with_blocks,
 )
 from mediation.reliable_messaging.faults import (
@@ -98,6 +101,7 @@ __all__ = [
     "AcknowledgementAlone",
     "Assurance",
     "Body",
+    "Bound",
     "CloseSequence",
     "CloseSequenceResponse",
     "CreateSequence",
@@ -131,6 +135,8 @@ __all__ = [
     "read_wanted_rm",
     "sequence_block",
     "status_of",
+    "uses_tls_block",
+    "uses_token_block",
     "with_assurance",
     "with_blocks",
     "write_acknowledgement",

@@ -17,6 +17,16 @@ class Assurance(Enum):
     AT_MOST_ONCE = "AtMostOnce"
 
 
+class Bound(Enum):
+    """What sequences must be bound to (1.1); the value is the local name of the assertion."""
+
+    NOTHING = ""
+    TOKEN = "SequenceSTR"
+    """A token that CreateSequence refers to."""
+    TLS = "SequenceTransportSecurity"
+    """What carries CreateSequence; that says nothing but beside an ``sp:TransportBinding``."""
+
+
 @dataclass(frozen=True, slots=True)
 class RmAssertion:
     """What an endpoint says of its reliable messaging. A version that cannot say it leaves it out.
@@ -24,6 +34,7 @@ class RmAssertion:
     Attributes:
         optional: Whether messages without a sequence are taken, too.
         assurance, in_order: (1.1) What the application gets.
+        bound: (1.1) What sequences must be bound to.
         inactivity_timeout: (1.0) The time after which a sequence that nobody uses is over.
         base_retransmission_interval, exponential_backoff: (1.0) When a message that is not
             acknowledged is sent again, and whether that time grows.
@@ -33,6 +44,7 @@ class RmAssertion:
     optional: bool = False
     assurance: Assurance | None = None
     in_order: bool = False
+    bound: Bound = Bound.NOTHING
     inactivity_timeout: timedelta | None = None
     base_retransmission_interval: timedelta | None = None
     exponential_backoff: bool = False
@@ -71,11 +83,12 @@ def _delivery(assertion: RmAssertion) -> str:
     """The nested policy of 1.1."""
     words = [assertion.assurance.value] if assertion.assurance is not None else []
     words += ["InOrder"] if assertion.in_order else []
+    bound = f"<wsrmp:{assertion.bound.value}/>" if assertion.bound.value else ""
     if not words:
-        return "<wsp:Policy/>"
+        return f"<wsp:Policy>{bound}</wsp:Policy>"
     inner = "".join(f"<wsrmp:{word}/>" for word in words)
     assured = f"<wsrmp:DeliveryAssurance><wsp:Policy>{inner}</wsp:Policy></wsrmp:DeliveryAssurance>"
-    return f"<wsp:Policy>{assured}</wsp:Policy>"
+    return f"<wsp:Policy>{bound}{assured}</wsp:Policy>"
 
 
 _WRITERS = {Rm.V1_0: _parameters, Rm.V1_1: _delivery}

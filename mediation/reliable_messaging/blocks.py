@@ -27,6 +27,26 @@ def with_blocks(envelope: bytes, blocks: Iterable[bytes]) -> bytes:
     return add_header_blocks(envelope, b"".join(blocks))
 
 
+def uses_token_block(rm: Rm, soap: Soap) -> bytes:
+    """Write the header block by which who makes the sequence has to bind it to the token that
+    CreateSequence refers to, or to refuse it (1.1, section 6.1); 1.0 has none."""
+    return _uses(rm, soap, "UsesSequenceSTR")
+
+
+def uses_tls_block(rm: Rm, soap: Soap) -> bytes:
+    """Write the header block by which who makes the sequence has to bind it to the TLS session of
+    CreateSequence, or to refuse it (1.1, section 6.2); 1.0 has none."""
+    return _uses(rm, soap, "UsesSequenceSSL")
+
+
+def _uses(rm: Rm, soap: Soap, name: str) -> bytes:
+    if name not in rm.rules.elements:
+        return b""
+    return (
+        f'<wsrm:{name} xmlns:wsrm="{rm.namespace}" xmlns:m="{soap.value}" m:mustUnderstand="1"/>'
+    ).encode()
+
+
 def sequence_block(rm: Rm, soap: Soap, sequence: SequenceHeader) -> bytes:
     """Write the Sequence header block, which a receiver must understand.
 

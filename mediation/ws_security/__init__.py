@@ -18,8 +18,14 @@ from mediation.ws_security.encryption import (
     read_decryption_keys,
     read_recipient,
 )
+from mediation.ws_security.key_info import write_token_reference
 from mediation.ws_security.signatures import SignedMessage, verify_message
-from mediation.ws_security.signing import SigningKey, read_signing_key, sign_envelope
+from mediation.ws_security.signing import (
+    SigningKey,
+    read_key_and_certificate,
+    read_signing_key,
+    sign_envelope,
+)
 from mediation.ws_security.trust import Trust, read_trust
 
 __all__ = [
@@ -34,9 +40,11 @@ __all__ = [
     "decryption_failed",
     "encrypt_envelope",
     "read_decryption_keys",
+    "read_key_and_certificate",
     "read_recipient",
     "read_signing_key",
     "read_trust",
     "sign_envelope",
     "verify_message",
+    "write_token_reference",
 ]

@@ -27,9 +27,6 @@ from mediation import names
 from mediation.ws_security.errors import unsupported_algorithm
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
-RSA_SIZES = range(2048, 8193)
-"""Bits of a key: larger ones only cost."""
-_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 RSA_SHA1 = f"{names.DSIG}rsa-sha1"
 DIGEST_SHA1 = f"{names.DSIG}sha1"
@@ -90,13 +87,6 @@ class Algorithms:
 
 USUAL = Algorithms()
 """Without SHA-1."""
-
-
-def signs(key: object) -> bool:
-    """Return True if a public *key* is of a kind and size that signs."""
-    if isinstance(key, rsa.RSAPublicKey):
-        return key.key_size in RSA_SIZES
-    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
 
 
 def is_signature(key: object, method: str, signed: bytes, value: bytes) -> bool:

@@ -34,8 +34,8 @@ from filters import DocumentLimits, Reason
 from filters.documents import DEFAULT_LIMITS, parse_own
 from mediation import names
 from mediation.model.errors import MediationError
+from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import elements, soap_of, xml_text
-from mediation.ws_security.algorithms import RSA_SIZES
 from mediation.ws_security.errors import unsupported_algorithm
 from mediation.ws_security.header import (
     ENCRYPTED_KEY,
@@ -102,7 +102,7 @@ def read_decryption_keys(pem: bytes) -> DecryptionKeys:
             key = load_pem_private_key(begin + part, None)
         except (TypeError, ValueError, UnsupportedAlgorithm) as error:
             raise ValueError("a key cannot be read: write it in PEM, without a password") from error
-        if not isinstance(key, rsa.RSAPrivateKey) or key.key_size not in RSA_SIZES:
+        if not isinstance(key, rsa.RSAPrivateKey) or not is_usable_key(key.public_key()):
             raise ValueError("a key is not RSA of 2048 bits and more")
         found.append(key)
     if not 1 <= len(found) <= 2:
@@ -119,7 +119,7 @@ def read_recipient(pem: bytes) -> x509.Certificate:
     """
     certificate = x509.load_pem_x509_certificates(pem)[0]
     key = certificate.public_key()
-    if not isinstance(key, rsa.RSAPublicKey) or key.key_size not in RSA_SIZES:
+    if not isinstance(key, rsa.RSAPublicKey) or not is_usable_key(key):
         raise ValueError("its key is not RSA of 2048 bits and more")
     try:
         usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value

@@ -3,8 +3,10 @@
 "X.509 Certificate Token Profile Version 1.1.1", section 3.2.
 """
 
+import base64
 import hashlib
 from collections.abc import Callable
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -21,16 +23,35 @@ from mediation.ws_security.header import (
     octets_in,
     reference_id,
 )
-from mediation.ws_security.trust import Trust
 
 MAX_CERTIFICATES = 4
 """Of a signer, and of authorities between it and one that is trusted."""
 _D, _S = f"{{{names.DSIG}}}", f"{{{names.WSSE}}}"
 _X509 = f"{names.WSS_X509}X509v3"
+TOKEN_REFERENCE = f"{_S}SecurityTokenReference"
+
+
+def write_token_reference(certificate: x509.Certificate) -> bytes:
+    """Write a SecurityTokenReference to *certificate*, by its thumbprint: it holds in messages that
+    bring the certificate themselves, under whatever id."""
+    thumbprint = base64.b64encode(thumbprint_of(certificate)).decode()
+    return (
+        f'<wsse:SecurityTokenReference xmlns:wsse="{names.WSSE}">'
+        f'<wsse:KeyIdentifier ValueType="{names.WSS_THUMBPRINT}"'
+        f' EncodingType="{names.WSS_BASE_64}">{thumbprint}</wsse:KeyIdentifier>'
+        "</wsse:SecurityTokenReference>"
+    ).encode()
+
+
+class KnownCertificates(Protocol):
+    """Certificates that a message may name without bringing them."""
+
+    def find(self, fits: Callable[[x509.Certificate], bool]) -> bytes | None:
+        """The certificate (DER) that *fits*, or None."""
 
 
 def certificates_of(
-    info: etree._Element, secured: SecuredEnvelope, trust: Trust
+    info: etree._Element, secured: SecuredEnvelope, trust: KnownCertificates
 ) -> tuple[bytes, ...]:
     """The certificates (DER) that *info* brings or names, the signer's first.
 
@@ -38,12 +59,44 @@ def certificates_of(
         MediationError: ``TOKEN_INVALID``, ``TOKEN_UNSUPPORTED``, ``TOKEN_UNAVAILABLE``.
     """
     named = _single(info)
-    if named.tag == f"{_S}SecurityTokenReference":
-        named = _single(named)
-        if named.tag == f"{_S}Reference":
-            return (_token_at(named, secured),)
-        if named.tag == f"{_S}KeyIdentifier":
-            return (_of_identifier(named, trust),)
+    if named.tag == TOKEN_REFERENCE:
+        return _certificates_at(named, secured, trust)
+    if named.tag == f"{_D}X509Data":
+        return _of_data(named, trust)
+    raise _unsupported("The signature names its key in a way that is not taken.")
+
+
+def refers_to(
+    reference: etree._Element, certificate: x509.Certificate, secured: SecuredEnvelope
+) -> bool:
+    """Return whether *reference*, a SecurityTokenReference anywhere in the envelope, refers to
+    *certificate*."""
+    try:
+        found = _certificates_at(reference, secured, _One(certificate))
+    except MediationError:
+        return False
+    return found[0] == certificate.public_bytes(Encoding.DER)
+
+
+class _One:
+    """One certificate alone is known."""
+
+    def __init__(self, certificate: x509.Certificate) -> None:
+        self._certificate = certificate
+
+    def find(self, fits: Callable[[x509.Certificate], bool]) -> bytes | None:
+        one = self._certificate
+        return one.public_bytes(Encoding.DER) if fits(one) else None
+
+
+def _certificates_at(
+    reference: etree._Element, secured: SecuredEnvelope, trust: KnownCertificates
+) -> tuple[bytes, ...]:
+    named = _single(reference)
+    if named.tag == f"{_S}Reference":
+        return (_token_at(named, secured),)
+    if named.tag == f"{_S}KeyIdentifier":
+        return (_of_identifier(named, trust),)
     if named.tag == f"{_D}X509Data":
         return _of_data(named, trust)
     raise _unsupported("The signature names its key in a way that is not taken.")
@@ -69,7 +122,7 @@ def _token_at(reference: etree._Element, secured: SecuredEnvelope) -> bytes:
     return octets_in(token)
 
 
-def _of_identifier(identifier: etree._Element, trust: Trust) -> bytes:
+def _of_identifier(identifier: etree._Element, trust: KnownCertificates) -> bytes:
     kind, value = identifier.get("ValueType", ""), octets_in(identifier)
     if kind == _X509:
         return value
@@ -80,7 +133,7 @@ def _of_identifier(identifier: etree._Element, trust: Trust) -> bytes:
     raise _unsupported("The signature names its certificate in a way that is not taken.")
 
 
-def _of_data(data: etree._Element, trust: Trust) -> tuple[bytes, ...]:
+def _of_data(data: etree._Element, trust: KnownCertificates) -> tuple[bytes, ...]:
     found = elements(data)
     certificates = [octets_in(one) for one in found if one.tag == f"{_D}X509Certificate"]
     if certificates:
@@ -92,7 +145,7 @@ def _of_data(data: etree._Element, trust: Trust) -> tuple[bytes, ...]:
     raise _unsupported("The signature names its certificate in a way that is not taken.")
 
 
-def _of_serial(serial: etree._Element, trust: Trust) -> bytes:
+def _of_serial(serial: etree._Element, trust: KnownCertificates) -> bytes:
     texts = {one.tag: text_of(one) for one in elements(serial)}
     try:
         number = int(texts.get(f"{_D}X509SerialNumber", "")[:100])
@@ -102,7 +155,7 @@ def _of_serial(serial: etree._Element, trust: Trust) -> bytes:
     return _known(trust, lambda one: one.serial_number == number and one.issuer == issuer)
 
 
-def _known(trust: Trust, fits: Callable[[x509.Certificate], bool]) -> bytes:
+def _known(trust: KnownCertificates, fits: Callable[[x509.Certificate], bool]) -> bytes:
     found = trust.find(fits)
     if found is None:
         raise MediationError(

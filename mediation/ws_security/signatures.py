@@ -25,8 +25,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
@@ -51,7 +51,7 @@ from mediation.ws_security.header import (
     read_secured,
     reference_id,
 )
-from mediation.ws_security.key_info import certificates_of
+from mediation.ws_security.key_info import TOKEN_REFERENCE, certificates_of, refers_to
 from mediation.ws_security.trust import Trust
 
 MAX_REFERENCES = 24
@@ -89,22 +89,14 @@ class SignedMessage:
         certificate: The signer's (DER).
         fingerprint: 32 octets, the same whenever the same message is sent again.
         to: The address that it was signed for; None where it says none.
+        names_signer: What its Body asks for has a SecurityTokenReference, and that refers to the
+            signer's certificate.
     """
 
     certificate: bytes
     fingerprint: bytes
     to: str | None = None
-
-    def is_for(self, path: str) -> bool:
-        """Return True if the message was signed for *path*, or for no address in particular."""
-        if self.to is None or not path:
-            return True
-        try:
-            signed = urlsplit(self.to)
-        except ValueError:
-            return False
-        # A proxy in front of the gateway may have taken off the beginning of the path.
-        return signed.scheme not in ("http", "https") or signed.path.endswith(path)
+    names_signer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +161,16 @@ def _verify(
         certificate.public_bytes(Encoding.DER),
         hashlib.sha256(signed).digest(),
         next((text_of(one) for one in secured.envelope.headers if one.tag in _TO), None),
+        _names(certificate, secured),
     )
+
+
+def _names(certificate: x509.Certificate, secured: SecuredEnvelope) -> bool:
+    """Return whether what is asked for is to be bound to *certificate*, as CreateSequence says it
+    (WS-ReliableMessaging 1.1, section 6.1)."""
+    content = secured.envelope.body
+    found = content[0].find(TOKEN_REFERENCE) if content else None
+    return found is not None and refers_to(found, certificate, secured)
 
 
 def _read_signed_info(

@@ -6,6 +6,7 @@ libxml2 canonicalises the rest.
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,8 +25,9 @@ from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.model.expiry import format_seconds
+from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import elements, soap_of
-from mediation.ws_security.algorithms import PrivateKey, method_of, signature, signs
+from mediation.ws_security.algorithms import PrivateKey, method_of, signature
 from mediation.ws_security.header import MAX_PREFIXES, SECURITY, canonical, set_id
 
 LIFETIME = timedelta(minutes=5)
@@ -47,7 +49,7 @@ class SigningKey:
         mine, certified = self.key.public_key(), self.certificate.public_key()
         if _public(mine) != _public(certified):
             raise ValueError("the key is not that of the certificate")
-        if not signs(mine):
+        if not is_usable_key(mine):
             raise ValueError(
                 "the key is neither RSA of 2048 bits and more, nor on a curve P-256, P-384 or P-521"
             )
@@ -66,6 +68,17 @@ def read_signing_key(key: bytes, certificate: bytes) -> SigningKey:
     if not isinstance(private, PrivateKey):
         raise ValueError("the key is neither RSA nor on an elliptic curve")
     return SigningKey(private, x509.load_pem_x509_certificates(certificate)[0])
+
+
+def read_key_and_certificate(pem: bytes) -> SigningKey:
+    """Read a key and its certificate from one text in PEM, as `read_signing_key`."""
+    found = _KEY.search(pem)
+    if found is None:
+        raise ValueError("it has no key in PEM")
+    return read_signing_key(found[0], pem)
+
+
+_KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,32}PRIVATE KEY)-----[^-]*-----END \1-----")
 
 
 def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: datetime) -> bytes:

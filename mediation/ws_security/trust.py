@@ -2,8 +2,8 @@
 operator has named one by one."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -12,14 +12,18 @@ from cryptography.x509.verification import (
     Criticality,
     ExtensionPolicy,
     Policy,
-    PolicyBuilder,
-    Store,
     VerificationError,
 )
 
 from filters import Reason
+from mediation.certificate_chains import (
+    ChainBuilder,
+    ValidChains,
+    check_keys,
+    is_authority,
+    is_valid,
+)
 from mediation.model.errors import MediationError
-from mediation.ws_security.algorithms import signs
 from mediation.ws_security.errors import failed
 
 _UNREADABLE = (
@@ -27,15 +31,6 @@ _UNREADABLE = (
     x509.UnsupportedGeneralNameType,
 )  # fmt: skip
 """What `cryptography` raises for certificates that are none."""
-MOST_CHAINS = 4096
-"""Chains that led to an authority, which are remembered; then all are forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    leaf: x509.Certificate
-    begins: datetime
-    ends: datetime
 
 
 class Trust:
@@ -56,17 +51,16 @@ class Trust:
     ) -> None:
         if not certificates:
             raise ValueError("it has no certificate")
-        authorities = [one for one in certificates if _is_authority(one)]
+        authorities = [one for one in certificates if is_authority(one)]
         self._known = [one for one in certificates if one not in authorities]
         self._octets = {_der(one) for one in self._known}
-        self._store = Store(authorities) if authorities else None
+        self._chains = ChainBuilder(authorities, signer=_SIGNER, authority=_AUTHORITY)
         self._revoked = frozenset(
             (one.issuer.public_bytes(), entry.serial_number)
             for one in revocations
-            if _is_by_one(one, authorities)
-            for entry in one
+            for entry in _checked_list(one, authorities)
         )
-        self._chains: dict[tuple[bytes, ...], _Chain] = {}
+        self._known_chains: ValidChains[tuple[bytes, ...], x509.Certificate] = ValidChains()
 
     def find(self, fits: Callable[[x509.Certificate], bool]) -> bytes | None:
         """The certificate (DER), among those that are named one by one, that *fits*."""
@@ -80,50 +74,40 @@ class Trust:
                 ``SIGNATURE_REFUSED``: nobody that is trusted issued it, it is revoked, or not
                 valid *now*.
         """
-        known = self._chains.get(certificates)
-        if known is not None and known.begins <= now <= known.ends:
-            return known.leaf
+        return self._known_chains.learn(certificates, now, partial(self._learn, certificates, now))
+
+    def _learn(
+        self, certificates: Sequence[bytes], now: datetime
+    ) -> tuple[x509.Certificate, Sequence[x509.Certificate]]:
+        """The signer's certificate, and its chain."""
         try:
             chain = self._chain([x509.load_der_x509_certificate(one) for one in certificates], now)
             if any(
                 (one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain
             ):
                 raise failed("the certificate is revoked")
-            if not signs(chain[0].public_key()):
-                raise _refused("its key is of a kind or size that does not serve")
         except _UNREADABLE:
             raise _refused("it cannot be read") from None
-        if len(self._chains) >= MOST_CHAINS:
-            self._chains.clear()
-        self._chains[certificates] = _Chain(
-            chain[0],
-            max(one.not_valid_before_utc for one in chain),
-            min(one.not_valid_after_utc for one in chain),
-        )
-        return chain[0]
+        return chain[0], chain
 
     def _chain(
         self, certificates: Sequence[x509.Certificate], now: datetime
     ) -> list[x509.Certificate]:
         leaf, *others = certificates
-        if _der(leaf) in self._octets:
-            if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
-                raise failed("the certificate is not valid at this time")
-            return [leaf]
-        if len({one.subject.public_bytes() for one in others}) < len(others):
-            raise _refused("two of its authorities have one name")  # All ways would be tried.
-        if self._store is None:
-            raise failed("nobody who is trusted here issued the certificate")
-        policy = PolicyBuilder().store(self._store).time(now)
-        policy = policy.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
         try:
-            chain = policy.build_client_verifier().verify(leaf, others).chain
+            check_keys(certificates)
+            if _der(leaf) not in self._octets:
+                return self._chains.build(leaf, others, now)
         except VerificationError:
             raise failed(
                 "nobody who is trusted here issued the certificate for signatures, or it is not "
                 "valid at this time"
             ) from None
-        return chain
+        except ValueError as error:
+            raise _refused(str(error)) from None
+        if not is_valid(leaf, now):
+            raise failed("the certificate is not valid at this time")
+        return [leaf]
 
 
 def read_trust(pem: bytes) -> Trust:
@@ -154,10 +138,10 @@ def _der(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.DER)
 
 
-def _is_by_one(
+def _checked_list(
     revocations: x509.CertificateRevocationList, authorities: Sequence[x509.Certificate]
-) -> bool:
-    """Return True: a list that nobody signed who is trusted would be an operator's error.
+) -> x509.CertificateRevocationList:
+    """Return *revocations*: a list that nobody signed who is trusted would be an operator's error.
 
     Raises:
         ValueError: It is by none of *authorities*.
@@ -168,18 +152,10 @@ def _is_by_one(
         try:
             key = one.public_key()
             if revocations.is_signature_valid(key):  # type: ignore[arg-type]  # Of any kind.
-                return True
+                return revocations
         except (TypeError, InvalidSignature, UnsupportedAlgorithm):
             continue
     raise ValueError("a list of revoked certificates is by none of its authorities")
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except (x509.DuplicateExtension, x509.ExtensionNotFound, ValueError):
-        return False
-    return found.value.ca
 
 
 def _check_signer(

@@ -25,8 +25,9 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.notify import MAX_MESSAGES
+from mediation.notification.reading_notify import MAX_MESSAGES
 from tests.rigs.cases import for_each
+from tests.rigs.examples import examples
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -373,7 +374,7 @@ def test_rejections_know_what_was_known() -> None:
 SEEDS = [path.read_bytes() for path in sorted(ENVELOPES.glob("*.xml"))]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(day=150, night=600))
 @given(st.sampled_from(SEEDS), st.data())
 def test_no_octets_do_more_than_be_refused(octets: bytes, data: st.DataObject) -> None:
     changed = bytearray(octets)
@@ -393,7 +394,7 @@ def test_no_octets_do_more_than_be_refused(octets: bytes, data: st.DataObject) -
     _answered(bytes(changed))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(day=150, night=600))
 @given(st.sampled_from(SEEDS), st.data())
 def test_no_shuffle_of_elements_does_more_than_be_refused(
     octets: bytes, data: st.DataObject

@@ -36,6 +36,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.soap.addressing import is_anonymous
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import ENVELOPES, NOW, clark, events, incoming, stored
 
 S11, S12 = Soap.V1_1, Soap.V1_2
@@ -177,7 +178,7 @@ SUBSCRIBES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "soap", "wsa", "version", "address", "reference", "expires", "filters", "raw"),
     SUBSCRIBES,
 )
@@ -349,7 +350,7 @@ MANAGED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "request_", "identifiers", "to", "body"), MANAGED)
+@for_each(("name", "request_", "identifiers", "to", "body"), MANAGED)
 def test_requests_to_the_manager(
     name: str,
     request_: object,

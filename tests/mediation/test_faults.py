@@ -234,8 +234,8 @@ WS_NOTIFICATION = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize(("reason", "operation", "element", "further"), WS_NOTIFICATION)
+@for_each("soap", Soap)
+@for_each(("reason", "operation", "element", "further"), WS_NOTIFICATION)
 def test_ws_notification(
     reason: Reason, operation: Operation, element: str, further: list[str], soap: Soap
 ) -> None:
@@ -349,8 +349,8 @@ def test_what_http_has_a_status_for(reason: Reason, status: int, soap: Soap) -> 
     assert write_fault(refused, context(soap=soap), now=NOW, message_id="m")[0] == status
 
 
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize(
+@for_each("wsa", Wsa)
+@for_each(
     ("reason", "version", "suffix"),
     [
         (Reason.NOT_UNDERSTOOD, Version.WSE_2004_08, "soap"),

@@ -23,6 +23,7 @@ from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.profiles import PRODUCERS, PROFILES, SENDING, profiles_of
 from mediation.rendering import prepare, render, shape_of
 from mediation.soap.addressing import is_anonymous
+from tests.rigs.cases import for_each
 from tests.rigs.document_metadata import FOLDER, SUBMISSION_SET, RegistryObject, submission
 from tests.rigs.mediation import (
     ARRIVAL,
@@ -53,12 +54,12 @@ def test_every_row_has_its_test() -> None:
     assert set(CHECKS) == set(PROFILES)
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@for_each("name", PROFILES)
 def test_a_peculiarity_is_dealt_with(name: str) -> None:
     CHECKS[name]()
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@for_each("name", PROFILES)
 def test_a_row_reads_well(name: str) -> None:
     one = PROFILES[name]
     assert one.peers and one.does and one.done and one.case

@@ -23,6 +23,8 @@ from mediation.notification.v1_3 import NOTIFY_ACTION
 from mediation.rendering import Shape, _frame, delivery_id, event, prepare, render, shape_of
 from mediation.soap.actions import _tag_action, payload_action
 from mediation.soap.envelopes import http_headers
+from tests.rigs.cases import for_each
+from tests.rigs.examples import examples
 from tests.rigs.mediation import (
     NOW,
     WSNT,
@@ -86,8 +88,8 @@ def payload_of(octets: bytes) -> etree._Element:
     return child
 
 
-@pytest.mark.parametrize(("soap", "wsa"), list(itertools.product(Soap, Wsa)))
-@pytest.mark.parametrize(("version", "raw"), WAYS)
+@for_each(("soap", "wsa"), list(itertools.product(Soap, Wsa)))
+@for_each(("version", "raw"), WAYS)
 def test_headers(version: Version, raw: bool, soap: Soap, wsa: Wsa) -> None:
     consumer = EndpointReference(
         "http://sink.example.com/events?a=1&b=2", Wsa.V2004_08, (KEY,), (TENANT,)
@@ -207,7 +209,7 @@ SINGLE, PATH = "plain", "{urn:w}a/b"
 ONVIF = "{http://www.onvif.org/ver10/topics}VideoSource/MotionAlarm"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("subscribed", "name", "written", "carried"),
     [
         (None, SINGLE, dialects.TOPIC_SIMPLE, "plain"),
@@ -224,7 +226,7 @@ ONVIF = "{http://www.onvif.org/ver10/topics}VideoSource/MotionAlarm"
          "ihe:FullDocumentEntry"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("version", [WSN, WSE])
+@for_each("version", [WSN, WSE])
 def test_topics_in_the_dialect_of_the_subscriber(
     version: Version, subscribed: str | None, name: str, written: str, carried: str
 ) -> None:
@@ -373,7 +375,7 @@ def same_meaning(published: etree._Element, received: etree._Element) -> None:
             assert not after.get(None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(day=75, night=400))
 @given(
     payload=elements(),
     outer=st.dictionaries(st.sampled_from(["p", "q", "z"]), st.sampled_from(URIS), max_size=2),
@@ -412,7 +414,7 @@ def test_any_payload_survives_any_way(
         assert canonical(one.payload) == canonical(original)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(day=50, night=200))
 @given(payload=elements(), version=st.sampled_from(list(SPECS)), wsa=st.sampled_from(Wsa))
 def test_any_payload_can_be_published(payload: str, version: Version, wsa: Wsa) -> None:
     original = etree.fromstring(payload)
@@ -427,11 +429,12 @@ def test_any_payload_can_be_published(payload: str, version: Version, wsa: Wsa) 
     assert canonical(event.payload) == canonical(original)
 
 
+@pytest.mark.hypothesis  # At night with more of them.
 def test_a_sample_of_real_documents(material: Path) -> None:
     seen = 0
     for path in sorted((material / "corpus").glob("*/*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in itertools.islice(lines, 0, 400, 40):
+            for line in itertools.islice(lines, 0, 400, examples(day=80, night=20)):
                 document = _document(json.loads(line))
                 original = etree.fromstring(document.encode())
                 _, octets = write_publish(
@@ -441,7 +444,7 @@ def test_a_sample_of_real_documents(material: Path) -> None:
                 for version, raw in ((WSN, False), (WSN, True), (WSE, True)):
                     same_meaning(original, payload_of(delivered(event, version, raw)))
                 seen += 1
-    assert seen > 20
+    assert seen > 10
 
 
 def _document(record: object) -> str:

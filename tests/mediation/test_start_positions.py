@@ -14,6 +14,7 @@ from mediation.model.versions import Version, Wsa
 from mediation.names import DRAGOMAN_POLICY
 from mediation.order_keys import key_of, write_order_key
 from mediation.start_positions import write_since
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import incoming, refused
 
 HERE = EndpointReference("http://sink.example.com/x", Wsa.V2005_08)
@@ -49,8 +50,8 @@ def test_within_a_policy(end: str) -> None:
     assert isinstance(request, Subscribe) and request.since == SINCE
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("since", ["", "noon", "2026-03-01T12:00:00", "9" * 5000])
+@for_each("version", VERSIONS)
+@for_each("since", ["", "noon", "2026-03-01T12:00:00", "9" * 5000])
 def test_what_is_no_position(version: Version, since: str) -> None:
     assert refused(written(version, since)).refused.reason is Reason.POLICY_UNSUPPORTED
 

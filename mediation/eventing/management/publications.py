@@ -16,7 +16,7 @@ from mediation.model.errors import MediationError
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Arrival, Context, Operation, Publish, Request, Response
 from mediation.model.specification import Answer
-from mediation.notification.notify import numbered, read_payload
+from mediation.notification.reading_notify import numbered, read_payload
 from mediation.profiles import spellings_of
 from mediation.soap.addressing import MAX_URI
 from mediation.soap.contents import attributes_told, check_nothing_else

@@ -19,7 +19,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.drafts.draft import Draft
-from mediation.notification.notify import unwrapped_events, written_notify
+from mediation.notification.reading_notify import unwrapped_events, written_notify
 from mediation.order_keys import write_order_key
 from mediation.reliable_messaging import write_assurance
 from mediation.resources.wsrf import ResourceClient

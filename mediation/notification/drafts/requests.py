@@ -38,7 +38,7 @@ from mediation.model.requests import (
 from mediation.model.specification import Answer
 from mediation.model.versions import Version
 from mediation.notification.drafts.draft import Draft
-from mediation.notification.notify import read_notify
+from mediation.notification.reading_notify import read_notify
 from mediation.notification.subscribing import child_of, read_time
 from mediation.notification.topics import read_one_topic
 from mediation.order_keys import read_order_key

@@ -18,7 +18,7 @@ from mediation.model.specification import (
     refuse_operation,
 )
 from mediation.model.versions import Soap, Wsa
-from mediation.notification.notify import unwrapped_events, written_notify
+from mediation.notification.reading_notify import unwrapped_events, written_notify
 from mediation.notification.v1_3.actions import NAMESPACE, NOTIFY_ACTION, PORT_TYPES, action_of
 from mediation.order_keys import write_order_key
 from mediation.reliable_messaging import Rm, write_assurance, write_wanted_rm

@@ -35,7 +35,7 @@ from mediation.model.requests import (
 from mediation.model.specification import Answer
 from mediation.model.versions import Wsa
 from mediation.notification.brokered import BROKER_ACTIONS
-from mediation.notification.notify import read_notify
+from mediation.notification.reading_notify import read_notify
 from mediation.notification.subscribing import child_of, read_policy, read_time
 from mediation.notification.topics import read_one_topic
 from mediation.notification.v1_3.actions import NAMESPACE, PORT_TYPES, action_of

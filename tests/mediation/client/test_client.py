@@ -505,11 +505,9 @@ EVENT = Notification(
 )
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize(
-    ("version", "raw"), [(WSN_VERSION, False), (WSN_VERSION, True), (WSE_VERSION, True)]
-)
+@for_each("soap", Soap)
+@for_each("wsa", Wsa)
+@for_each(("version", "raw"), [(WSN_VERSION, False), (WSN_VERSION, True), (WSE_VERSION, True)])
 def test_received(version: Version, raw: bool, soap: Soap, wsa: Wsa) -> None:
     one = subscription(version, soap=soap, wsa=wsa, policy=Policy(raw=raw))
     octets = render(EVENT, shape_of(one), TO).fill(prepare(one), delivery_id(EVENT, one.id))

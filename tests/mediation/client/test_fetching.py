@@ -17,6 +17,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.soap.envelopes import write_envelope
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import IBM_SIMPLE, epr, incoming
 
 BOXES = (Version.MESSAGE_BOX_2011, Version.MESSAGE_BOX_2004)
@@ -31,8 +32,8 @@ CASES: list[tuple[Version, Operation, type[Request] | tuple[type[Request], ...]]
 ]
 
 
-@pytest.mark.parametrize(("version", "operation", "kind"), CASES)
-@pytest.mark.parametrize("soap", Soap)
+@for_each(("version", "operation", "kind"), CASES)
+@for_each("soap", Soap)
 def test_requests(
     version: Version,
     operation: Operation,

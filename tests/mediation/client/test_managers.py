@@ -5,6 +5,7 @@ import pytest
 from mediation.client import manager_at
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Wsa
+from tests.rigs.cases import for_each
 
 PRODUCER = "http://10.0.0.7:8000/onvif/events?x=1"
 ANONYMOUS = "http://www.w3.org/2005/08/addressing/anonymous"
@@ -54,7 +55,7 @@ def manager(address: str) -> EndpointReference:
     return EndpointReference(address, Wsa.V2005_08, parameters=(b'<x xmlns="urn:x">7</x>',))
 
 
-@pytest.mark.parametrize("address", RESOLVED)
+@for_each("address", RESOLVED)
 def test_what_leads_nowhere_is_resolved(address: str) -> None:
     to, url = manager_at(manager(address), PRODUCER)
     assert (to.address, url) == (RESOLVED[address], RESOLVED[address])
@@ -71,7 +72,7 @@ def test_what_can_be_called_is_called(address: str) -> None:
     assert manager_at(manager(address), PRODUCER) == (manager(address), address)
 
 
-@pytest.mark.parametrize("address", [*RESOLVED, *NAMES, *KEPT])
+@for_each("address", [*RESOLVED, *NAMES, *KEPT])
 def test_it_is_resolved_once(address: str) -> None:
     to, url = manager_at(manager(address), PRODUCER)
     assert manager_at(to, PRODUCER)[1] == url

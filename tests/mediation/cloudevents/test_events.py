@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from filters import Reason, Refused
 from mediation.cloudevents import MAX_OCTETS, read_attributes
 from mediation.cloudevents.events import _read_any, is_json, is_xml, text_of
+from tests.rigs.cases import for_each
 
 EVENT = {"specversion": "1.0", "id": "A234-1", "source": "/sensors/4", "type": "com.example.tide"}
 
@@ -27,7 +28,7 @@ def test_what_is_required(name: str) -> None:
         assert name in refused.value.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("specversion", "0.3"),

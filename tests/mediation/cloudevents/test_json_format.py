@@ -12,6 +12,7 @@ from filters import Reason, Refused
 from mediation.cloudevents import CloudEvent, write_event
 from mediation.cloudevents.events import json_object
 from mediation.cloudevents.json_format import read_batch, read_event
+from tests.rigs.cases import for_each
 
 ATTRIBUTES: dict[str, Any] = {
     "specversion": "1.0",
@@ -95,7 +96,7 @@ def test_half_a_character_in_json_stays_escaped() -> None:
     assert b'"data":"\\ud800"' in write_event(event)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "octets",
     [
         b"", b"{", b"[]", b"null", b"5", b'"x"', b"\xff\xfe", b'{"id":"1","id":"2"}',
@@ -115,14 +116,14 @@ def test_what_is_no_event(octets: bytes) -> None:
     assert refused.value.reason is Reason.MESSAGE_INVALID
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "1.10", "-0", "1E2", "12345678901234567890.12345", "[1.0, 2 ]", '{"b":1, "a":2}',
         '"\\u00e9 \u00e9 \\/"', '"\\ud800"',
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("around", ["{}", '{{"n": {}}}', "[{}]"])
+@for_each("around", ["{}", '{{"n": {}}}', "[{}]"])
 def test_data_stays_the_text_that_it_was(text: str, around: str) -> None:
     data = around.format(text)
     body = json.dumps(ATTRIBUTES).replace("{", f'{{"data" :\n {data} ,', 1).encode()

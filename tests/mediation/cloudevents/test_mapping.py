@@ -26,6 +26,7 @@ from mediation.model.versions import DataForm, EventForm, Wsa
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
 from mediation.packaging.records import decode, encode
+from tests.rigs.cases import for_each
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 5, UTC)
 SENT: dict[str, str | int | bool] = {
@@ -230,8 +231,8 @@ class TestFromOthers:
         assert event_of(forged).attributes["id"] == "urn:uuid:1"
 
 
-@pytest.mark.parametrize("form", EventForm)
-@pytest.mark.parametrize(
+@for_each("form", EventForm)
+@for_each(
     "notification",
     [
         replace(STORM, payload=wrap(b"x", "text/plain; \u20ac")),

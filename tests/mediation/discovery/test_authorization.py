@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from filters import Refused, parse_document
 from mediation.discovery import (
@@ -28,6 +29,7 @@ from mediation.discovery import (
     Trust,
     Verifier,
     admit_decision,
+    authority_of,
     check_access,
     check_advertisement,
     read_as,
@@ -184,6 +186,7 @@ def test_each_reason_to_refuse(people: Parties) -> None:
         Denial.REPLAYED,
         Denial.CROWDED,
         Denial.FORGED,
+        Denial.OTHER_SIGNER,
         Denial.WITHDRAWN,
         Denial.UNKNOWN,
     }
@@ -285,3 +288,47 @@ def test_a_property_brings_it(people: Parties) -> None:
     for wrong in ("", "!", "PGEvPg==", text[:-4]):
         with pytest.raises(Refused):
             read_property(wrong)
+
+
+def test_everybody_whom_an_authority_has_certified(people: Parties) -> None:
+    """By its key, up the chain; an authority that has its name is another."""
+    entities, key = people.entity_authority, people.consumer.key
+    office = entities.below("Office", rsa_key("office"))
+    impostor = root("Office", rsa_key("others"))
+    leaf = office.issue("c", key)
+    chained = Credentials(key, (leaf, office.certificate))
+    of_office = delegation(people, grantee=authority_of(office.certificate))
+    of_all = delegation(people, grantee=authority_of(entities.certificate))
+    of_impostor = delegation(people, grantee=authority_of(impostor.certificate))
+    forged = Credentials(key, (impostor.issue("c", key), impostor.certificate))
+    both = Credentials(key, (people.consumer.certificate, office.certificate))
+    cases = [
+        (chained, of_office, None),
+        (chained, of_all, None),
+        (people.consumer, of_all, None),
+        (people.consumer, of_office, Denial.OTHER_GRANTEE),
+        (both, of_office, Denial.OTHER_GRANTEE),  # It shows the authority, which issued nothing.
+        (chained, of_impostor, Denial.OTHER_GRANTEE),
+        (forged, of_office, Denial.UNAUTHENTICATED),
+        (forged, of_impostor, Denial.UNAUTHENTICATED),
+    ]
+    for prover, given, denial in cases:
+        decision = ask(people, prover=prover, given=given)
+        assert decision.denial is denial, (given.grantee, denial)
+    revoked = frozenset({of_all.id})
+    assert ask(people, given=of_all, revoked=revoked).denial is Denial.REVOKED
+    # Whom TLS has verified, and who issued that, without a possession.
+    tls: dict[str, Any] = {"holder": "e-" + "0" * 32, "possession": None}
+    known = frozenset({authority_of(office.certificate)})
+    assert ask(people, given=of_office, authorities=known, **tls).allowed
+    assert ask(people, given=of_office, **tls).denial is Denial.OTHER_GRANTEE
+
+
+def test_who_certified_what_is_shown_alone(people: Parties) -> None:
+    verifier, authority = people.verifier(), people.entity_authority
+    shown = people.consumer.certificate.public_bytes(Encoding.DER)
+    assert verifier.authorities_of(shown, now=NOW) == {authority_of(authority.certificate)}
+    stranger = root(authority.certificate.subject.rfc4514_string(), rsa_key("others"))
+    own = stranger.issue("c", people.consumer.key).public_bytes(Encoding.DER)
+    for other in (own, b"spoilt", people.node.certificate.public_bytes(Encoding.DER)):
+        assert verifier.authorities_of(other, now=NOW) == frozenset()

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from mediation.discovery import (
     Delegation,
+    DelegationRevocation,
     Possession,
     SignedTopicAdvertisement,
     TopicWithdrawal,
@@ -31,7 +32,13 @@ def blocks(language: str) -> list[str]:
 def test_its_messages_can_be_read() -> None:
     messages = [read(block.strip().encode()) for block in blocks("xml") if "<tdn:" in block]
     kinds = {type(message.value) for message in messages}
-    assert kinds == {TopicWithdrawal, SignedTopicAdvertisement, Delegation, Possession}
+    assert kinds == {
+        TopicWithdrawal,
+        SignedTopicAdvertisement,
+        Delegation,
+        DelegationRevocation,
+        Possession,
+    }
     for message in messages:
         if isinstance(message.value, SignedTopicAdvertisement):
             inside = read_advertisement(message.value.advertisement).value

@@ -29,6 +29,7 @@ from mediation.discovery import (
     write,
 )
 from tests.rigs import discovery, discovery_strategies
+from tests.rigs.cases import for_each
 from tests.rigs.discovery import ELEMENTS
 
 SCHEMA = etree.XMLSchema(
@@ -41,6 +42,8 @@ ADDED = (
     "ExpiresBefore",
     "ValidityAtLeast",
     "ValidityAtMost",
+    "Schema",
+    "EventSigners",
 )
 NAMES = [type(element).__name__ for element in ELEMENTS]
 
@@ -117,7 +120,7 @@ def test_what_the_schema_refuses_is_not_read(value: Element) -> None:
     assert refused > 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "before", "after"),
     [
         ("TopicWithdrawal", "urn:uuid:0b5ae7d4", "urn:uuid:0B5AE7D4"),
@@ -221,8 +224,8 @@ def test_more_results_than_there_can_be_mean_the_most() -> None:
             write(value)
 
 
-@pytest.mark.parametrize("attribute", ["ID", "Id", "id", "xml:id"])
-@pytest.mark.parametrize("word", ["adv-1", "m-x", "sadv-", "dlg-2", " pos-3"])
+@for_each("attribute", ["ID", "Id", "id", "xml:id"])
+@for_each("word", ["adv-1", "m-x", "sadv-", "dlg-2", "rev-4", " pos-3"])
 def test_a_document_has_no_attribute_that_looks_like_an_id(attribute: str, word: str) -> None:
     octets = of("TopicAdvertisement").replace(
         b"<metres>", f'<metres {attribute}="{word}">'.encode()
@@ -331,6 +334,8 @@ def test_the_published_schema_means_the_same(shared: Path) -> None:
     published = etree.XMLSchema(file=str(shared / "specs/schemas/tdn/tdn-1.xsd"))
     compared = [0, 0]
     for octets in map(write, ELEMENTS):
+        if etree.QName(etree.fromstring(octets)).localname == "DelegationRevocation":
+            continue
         for place in range(len(list(etree.fromstring(octets).iter()))):
             for change in (
                 "none",
@@ -344,8 +349,9 @@ def test_the_published_schema_means_the_same(shared: Path) -> None:
             ):
                 root = etree.fromstring(octets)
                 for name in ADDED:
-                    for extra in root.findall(f"{{urn:dragoman:tdn:1}}{name}"):
-                        root.remove(extra)
+                    for extra in list(root.iter(f"{{urn:dragoman:tdn:1}}{name}")):
+                        if (around := extra.getparent()) is not None:
+                            around.remove(extra)
                 elements = list(root.iter())
                 if place >= len(elements):
                     continue

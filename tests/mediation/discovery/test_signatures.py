@@ -44,6 +44,7 @@ from mediation.discovery import (
     TopicWithdrawal,
     Trust,
     Verifier,
+    authority_of,
     fingerprint_of,
     read,
     read_advertisement,
@@ -94,7 +95,8 @@ def test_who_signed_is_told(people: Parties) -> None:
     assert received.value == value
     assert received.signed == write(value)
     signer = people.verifier().verify(received, Role.ENTITY, now=NOW)
-    assert signer == Signer(people.producer_id, Role.ENTITY, people.producer.certificate)
+    by = frozenset({authority_of(people.entity_authority.certificate)})
+    assert signer == Signer(people.producer_id, Role.ENTITY, people.producer.certificate, by)
 
 
 def test_a_key_on_an_elliptic_curve_signs(people: Parties) -> None:
@@ -272,7 +274,7 @@ def test_a_weak_key_is_refused_whoever_lists_it(people: Parties) -> None:
     with pytest.raises(SignatureRefused):
         verify(people, octets)
     listed = Trust(entities=Anchors(fingerprints=frozenset({fingerprint_of(certificate)})))
-    with pytest.raises(SignatureRefused, match="kind or size"):
+    with pytest.raises(SignatureRefused, match="a key is not RSA"):
         Verifier(listed).verify(read(octets), Role.ENTITY, now=NOW)
 
 
@@ -410,6 +412,27 @@ def test_an_intermediate_travels_along(people: Parties) -> None:
     assert verify(people, both).identifier == people.producer_id
 
 
+def test_a_certificate_alone_is_certified_by_all_anchors_above_it(people: Parties) -> None:
+    """As it is shown to TLS, which hands on no intermediates: those that the file has are known."""
+    top = people.entity_authority
+    branch = top.below("Branch", ec_key("branch"))
+    office = branch.below("Office", ec_key("office"))
+    other = root("Another", ec_key("another")).certificate
+    leaf = office.issue("p", rsa_key("producer")).public_bytes(Encoding.DER)
+    all_three = [one.certificate for one in (office, branch, top)]
+
+    def certified_by(*anchors: x509.Certificate, refused: str = "") -> frozenset[str]:
+        trust = Trust(entities=Anchors(anchors), refused=frozenset({refused}))
+        return Verifier(trust).authorities_of(leaf, now=NOW)
+
+    names = frozenset(map(authority_of, all_three))
+    assert certified_by(*all_three, other) == certified_by(other, *reversed(all_three)) == names
+    assert certified_by(*all_three[:2]) == frozenset(map(authority_of, all_three[:2]))
+    assert certified_by(all_three[0], all_three[2]) == {authority_of(all_three[0])}
+    assert certified_by(all_three[1], all_three[2]) == frozenset(), "the one below is not known"
+    assert certified_by(*all_three, refused=authority_of(top.certificate)) == set()
+
+
 def test_a_fingerprint_stands_for_an_authority(people: Parties) -> None:
     octets = sign(withdrawal(people), people.producer)
     word = fingerprint_of(people.producer.certificate).upper()
@@ -428,6 +451,23 @@ def test_a_refused_identifier_is_refused(people: Parties) -> None:
     trust = replace(people.trust, refused=frozenset({people.producer_id}))
     verifier = Verifier(trust)
     for _ in range(2):
+        with pytest.raises(SignatureRefused, match="refused here"):
+            verifier.verify(read(octets), Role.ENTITY, now=NOW)
+
+
+def test_who_is_certified_by_a_refused_authority_is_refused(people: Parties) -> None:
+    """At any place of the chain: its branch, or the anchor above it; no other branch is."""
+    anchor = people.entity_authority
+    branch, other = (anchor.below(name, ec_key(name)) for name in ("branch of moles", "of ships"))
+    for refused, taken in ((branch, False), (anchor, False), (other, True)):
+        name = authority_of(refused.certificate)
+        verifier = Verifier(replace(people.trust, refused=frozenset({name})))
+        key = ec_key("certified below")
+        leaf = branch.issue("below", key)
+        octets = sign(withdrawal(people), Credentials(key, (leaf, branch.certificate)))
+        if taken:
+            verifier.verify(read(octets), Role.ENTITY, now=NOW)
+            continue
         with pytest.raises(SignatureRefused, match="refused here"):
             verifier.verify(read(octets), Role.ENTITY, now=NOW)
 
@@ -476,7 +516,7 @@ def test_what_is_remembered_is_bounded(people: Parties) -> None:
         for signer in signers:
             received = read(sign(withdrawal(people), signer))
             assert verifier.verify(received, Role.ENTITY, now=NOW).certificate == signer.certificate
-            assert len(verifier._chains) <= 2
+            assert len(verifier._known) <= 2
 
 
 def test_what_leads_to_no_anchor_is_not_remembered(people: Parties) -> None:
@@ -484,7 +524,7 @@ def test_what_leads_to_no_anchor_is_not_remembered(people: Parties) -> None:
     other = root("Authority of others", ec_key("others")).credentials("p", rsa_key("producer"))
     with pytest.raises(SignatureRefused):
         verifier.verify(read(sign(withdrawal(people), other)), Role.ENTITY, now=NOW)
-    assert not verifier._chains
+    assert len(verifier._known) == 0
 
 
 # Credentials.

@@ -21,6 +21,7 @@ from mediation.discovery import (
     selection_of,
 )
 from tests.rigs import discovery, discovery_strategies
+from tests.rigs.cases import for_each
 
 ID = discovery.TOPIC_ID
 LEVEL = f"u-{ID}"
@@ -87,7 +88,7 @@ PLACED = [
 ]
 
 
-@pytest.mark.parametrize(("placeholder", "finished"), PLACED)
+@for_each(("placeholder", "finished"), PLACED)
 def test_a_uuid_is_put_in(placeholder: Synopsis, finished: Synopsis) -> None:
     assert int("123698340377370562230931894716105195041") == ID.int
     check_placeholder(placeholder)
@@ -99,7 +100,7 @@ def test_a_uuid_is_put_in(placeholder: Synopsis, finished: Synopsis) -> None:
             place_uuid(finished, ID)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "placeholder",
     [
         pytest.param(path("A", TDN), id="a reserved namespace"),

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,16 +10,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from mediation.discovery import Credentials
+from mediation.discovery import Credentials, Role, authority_of, identifier_of
 from mediation.event_signatures import (
     EventSigner,
+    EventVerifier,
     SignatureInvalid,
     canonical_content,
     read_signer,
+    read_trusted_signers,
     topic_agrees,
 )
 from mediation.event_signatures.algorithms import registry
 from mediation.packaging.data import NO_DATA, wrap
+from tests.rigs.cases import for_each
 from tests.rigs.discovery_keys import ec_key, root, rsa_key
 from tests.rigs.event_signatures import (
     authority,
@@ -44,6 +48,29 @@ def with_header(signature: str, **changed: object) -> str:
     said = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
     octets = json.dumps({**said, **changed}).encode()
     return f"{base64.urlsafe_b64encode(octets).rstrip(b'=').decode()}.{rest}"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        identifier_of(credentials().certificate, Role.ENTITY),
+        authority_of(authority().certificate),
+    ],
+    ids=["itself", "its authority"],
+)
+def test_who_is_refused_is_no_signer(refused: str) -> None:
+    trusted = replace(read_trusted_signers(pem()), refused=frozenset({refused}))
+    event = signed()
+    verifier().verify(event, PAYLOAD, now=now())
+    with pytest.raises(SignatureInvalid, match="refused here"):
+        EventVerifier(trusted).verify(event, PAYLOAD, now=now())
+
+
+@pytest.mark.parametrize("id", ["\0", "\ud800", "x" * 1025, "\u20ac" * 342])
+def test_an_id_that_a_store_cannot_keep_is_refused(id: str) -> None:
+    text = signer().sign(PAYLOAD, id=id, topic=TOPIC, time=now())
+    with pytest.raises(SignatureInvalid, match="cannot be read"):
+        verifier().verify(text, PAYLOAD, now=now())
 
 
 @pytest.mark.parametrize(
@@ -124,12 +151,39 @@ def test_the_same_octets_of_another_type_are_not_what_was_signed(
         verifier().verify(signature, after, now=now(), wrapped=True)
 
 
+@pytest.mark.parametrize(
+    ("signed_as", "said", "counts"),
+    [
+        ("application/json", "application/json", True),
+        ("application/json", "Application/JSON; charset=utf-8", True),
+        ("application/json", None, True),
+        ("application/json", "application/octet-stream", True),
+        ("application/json", "text/csv", False),
+        ("application/json", "application/xml", False),
+        (None, "application/xml", True),
+        (None, "application/soap+xml", True),
+        (None, "text/plain", False),
+        (None, "application/json", False),
+    ],
+)
+def test_data_that_a_cloud_event_says_are_of_another_type(
+    signed_as: str | None, said: str | None, counts: bool
+) -> None:
+    """A consumer has the data bare, and the type beside them, where whoever is between wrote it."""
+    signature = signed(PAYLOAD if signed_as is None else wrap(PAYLOAD, signed_as))
+    if counts:
+        verifier().verify(signature, PAYLOAD, now=now(), media_type=said)
+    else:
+        with pytest.raises(SignatureInvalid, match="was signed, and the event is"):
+            verifier().verify(signature, PAYLOAD, now=now(), media_type=said)
+
+
 def test_what_envelopes_declare_besides_changes_nothing() -> None:
     written = b"<w:Warning kind='w:Gale' xmlns:s='urn:s' xmlns:w='urn:w'>65<!-- kn --></w:Warning >"
     verifier().verify(signed(), written, now=now())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changed",
     [
         {"id": "urn:uuid:2"},

@@ -15,6 +15,7 @@ from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_NOTIFICATION, WSN_IBM
 from mediation.packaging.records import decode, encode
 from mediation.rendering import prepare, render
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     IBM_SIMPLE,
@@ -180,9 +181,7 @@ def test_its_clients_are_known_by_their_milliseconds(expires: str, soap: Soap, k
     assert (asked(expires, soap).dialect == IBM_SIMPLE) is known
 
 
-@pytest.mark.parametrize(
-    ("soap", "wsa", "dialect"), list(itertools.product(Soap, Wsa, (None, IBM_SIMPLE)))
-)
+@for_each(("soap", "wsa", "dialect"), list(itertools.product(Soap, Wsa, (None, IBM_SIMPLE))))
 def test_its_clients_are_told_the_identifier_that_they_look_for(
     soap: Soap, wsa: Wsa, dialect: str | None
 ) -> None:

@@ -183,8 +183,8 @@ class TestSubscribe:
 class TestFilters:
     """The context is the event's root, whatever the expression looks like."""
 
-    @pytest.mark.parametrize("dialect", [None, "", XPATH_10, f" {XPATH_10}\n", dialects.XPATH_1_0])
-    @pytest.mark.parametrize("path", ["self::a", "/a", "//a", "a/b", "not(/a)"])
+    @for_each("dialect", [None, "", XPATH_10, f" {XPATH_10}\n", dialects.XPATH_1_0])
+    @for_each("path", ["self::a", "/a", "//a", "a/b", "not(/a)"])
     def test_xpath(self, dialect: str | None, path: str) -> None:
         (expression,) = filtered(f"\n {path} ", dialect).contents
         assert (expression.text, expression.dialect) == (path, dialects.XPATH_1_0)

@@ -11,6 +11,7 @@ from mediation.grid_events import EVENT_TYPES, Event, Further, TypeName, filter_
 from mediation.grid_events.types import MACHINE_UTILIZATION
 from mediation.model.messages import Notification
 from mediation.rendering import event
+from tests.rigs.cases import for_each
 from tests.rigs.grid_events import lease, lease_in
 from tests.rigs.mediation import NOW
 from tests.rigs.pace import growth
@@ -123,7 +124,7 @@ ROWS: dict[str, list[tuple[Event | None, Event, bool]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "one", "taken"),
     [row for rows in ROWS.values() for row in rows],
     ids=[f"{name} {at}" for name, rows in ROWS.items() for at in range(len(rows))],

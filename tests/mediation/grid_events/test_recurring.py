@@ -100,7 +100,7 @@ def test_plain_values_are_read_by_it(values: dict[str, str]) -> None:
     assert same(taught(called()), changed(**values))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "values",
     [
         {"eventType": " wind"},

@@ -7,6 +7,7 @@ from filters import Refused
 from mediation import names
 from mediation.grid_events import DeclaredTypes, TypeName, read_type_schema, write_description
 from mediation.grid_events.types import is_declared
+from tests.rigs.cases import for_each
 
 LAB = f"""<xs:schema xmlns:xs="{names.XSD}" xmlns:ev="{names.GRID_EVENT}" xmlns:lab="urn:lab"
     targetNamespace="urn:lab">
@@ -54,7 +55,7 @@ def test_a_description_is_not_written_for_each_who_asks() -> None:
     assert types.described is types.described and types.described.count("complexType ") == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("octets", "file", "said"),
     [
         (b"<a", "lab", "not well-formed"),

@@ -11,13 +11,14 @@ from mediation.matrix import NOTIFIED, PUBLISHING
 from mediation.model.messages import Notification
 from tests.mediation.matrix.test_losses import check
 from tests.rigs import corpus
+from tests.rigs.examples import examples
 from tests.rigs.matrix import decoded, delivered
 from tests.rigs.mediation import NOW, canonical, topic
 from tests.rigs.schemas import Validator
 
 SEED = 20260131
-A_FAMILY = 4
-"""Messages of each family in a run of every day."""
+A_FAMILY = examples(day=1, night=6)
+"""Messages of each family."""
 TOPIC = topic("{urn:example:corpus}family/message")
 
 
@@ -38,6 +39,7 @@ def through_every_pair(payload: bytes, validator: Validator | None) -> None:
                 validator.check(octets.replace(read.payload, b"<payload/>"))
 
 
+@pytest.mark.hypothesis  # At night with more of them.
 def test_a_sample_goes_through_every_pair(material: Path, validator: Validator) -> None:
     chosen = random.Random(SEED)
     for family in corpus.families(material):

@@ -10,6 +10,7 @@ from filters import Topic
 from mediation.matrix import NOTIFIED, Dialect, Fact
 from mediation.model.messages import Notification
 from tests.rigs.cases import for_each
+from tests.rigs.examples import examples
 from tests.rigs.matrix import decoded, delivered
 from tests.rigs.mediation import NOW, canonical, topic
 from tests.rigs.payloads import elements
@@ -50,7 +51,7 @@ def as_told(one: Topic, *dialects: Dialect) -> Topic:
 
 
 @for_each(("one", "other"), PAIRS)
-@settings(max_examples=3)
+@settings(max_examples=examples(day=2, night=6))
 @given(
     inner=elements(),
     name=TOPICS,

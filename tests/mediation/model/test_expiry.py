@@ -19,6 +19,7 @@ from mediation.model.expiry import (
     parse_duration,
     parse_expiry,
 )
+from tests.rigs.cases import for_each
 
 NOW = datetime(2024, 1, 31, 10, 0, tzinfo=UTC)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
@@ -68,8 +69,8 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize("family", ["WS-Eventing", "WS-Notification"])
-@pytest.mark.parametrize(("text", "expiry"), READ)
+@for_each("family", ["WS-Eventing", "WS-Notification"])
+@for_each(("text", "expiry"), READ)
 def test_read(text: str, expiry: Expiry, family: str) -> None:
     assert parse_expiry(text, milliseconds=family == "WS-Eventing") == expiry
 
@@ -95,7 +96,7 @@ def test_for_ever_in_numbers(text: str) -> None:
     assert parse_expiry(text, milliseconds=True).at(NOW) == LATEST
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", "P", "PT", "P1DT", "1H", "PT1", "P1W", "PT-1H", "-PT1", "-P", "PT1H30", "pt1h",

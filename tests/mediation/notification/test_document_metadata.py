@@ -8,8 +8,8 @@ from lxml import etree
 
 from filters.topics import IHE, parse_clark
 from mediation.model.messages import Attachment, Notification
-from mediation.notification.document_metadata import minimal_form
-from tests.rigs.document_metadata import LCM, RIM, XDS, document, submission
+from mediation.notification.document_metadata import is_of_documents, minimal_form, named_in
+from tests.rigs.document_metadata import LCM, RIM, XDS, RegistryObject, document, submission
 
 FULL = parse_clark(f"{{{IHE}}}FullDocumentEntry")
 PAYLOAD = submission(document("P1", id="d1"), document("P&1", id="d2")).replace(
@@ -68,3 +68,27 @@ def test_what_is_left_is_references(payload: str) -> None:
 )
 def test_everything_else_is_handed_on_as_it_is(other: Notification) -> None:
     assert minimal_form(other) is other
+
+
+def test_the_documents_and_patients_of_a_payload() -> None:
+    """By their unique ids, each once; a reference, and a document without one, by its entry."""
+    payload = submission(document("P1", id="a"), document("P1", id="b"), document("P2", id="a"))
+    assert named_in(payload.encode()) == (["1.2.a", "1.2.b"], ["P1", "P2"])
+    reference = RegistryObject("entry", {}, element="ObjectRef")
+    assert named_in(submission(reference).encode()) == (["entry"], [])
+    many = submission(*(document(f"P{n}", id=str(n)) for n in range(200))).encode()
+    assert [len(one) for one in named_in(many)] == [100, 100]
+    assert named_in(b"<a") == ([], [])
+    long = submission(document("P" * 300, id="1" * 300)).encode()
+    assert [[len(one) for one in some] for some in named_in(long)] == [[256], [256]]
+    assert is_of_documents(payload.encode()) and not is_of_documents(b"<storm/>")
+
+
+def test_a_document_in_another_has_identifiers_of_its_own() -> None:
+    """So that each is read once, however deep strangers nest documents."""
+    outer, inner = document("P1", id="a").xml(), document("P2", id="b").xml()
+    end = "</rim:ExtrinsicObject>"
+    nested = submission(document("P0")).replace(
+        document("P0").xml(), outer.replace(end, f"{inner}{end}")
+    )
+    assert named_in(nested.encode()) == (["1.2.a", "1.2.b"], ["P1", "P2"])

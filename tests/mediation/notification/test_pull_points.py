@@ -34,6 +34,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,
     SIMPLE,
@@ -346,8 +347,8 @@ def test_message_ids_of_any_version() -> None:
 # Requests and answers.
 
 
-@pytest.mark.parametrize("namespace", [WSNT, f"{WSNT}/"])
-@pytest.mark.parametrize(
+@for_each("namespace", [WSNT, f"{WSNT}/"])
+@for_each(
     ("name", "inner", "request_"),
     [
         ("CreatePullPoint", "", CreateMailbox()),

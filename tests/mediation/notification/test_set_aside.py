@@ -10,7 +10,8 @@ from filters import Reason, Refused
 from mediation import names
 from mediation.model.messages import Attachment
 from mediation.model.requests import Publish, TopicRules
-from mediation.notification.notify import read_set_aside
+from mediation.notification.reading_notify import read_set_aside
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import ARRIVAL, CONCRETE, clark, envelope, events, incoming, refused
 
 VERSIONS = [
@@ -42,8 +43,8 @@ def read(octets: bytes, prefixes: tuple[tuple[str, str], ...] = ()) -> Publish:
     return request
 
 
-@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-@pytest.mark.parametrize("namespace", VERSIONS)
+@for_each("bad", BAD, ids=range(len(BAD)))
+@for_each("namespace", VERSIONS)
 def test_only_what_cannot_be_read_is_set_aside(namespace: str, bad: str) -> None:
     octets = notify(
         message("t:good", "<a/>"), message(bad, "<b/>"), message("last", "<c/>"),

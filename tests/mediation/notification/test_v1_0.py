@@ -26,7 +26,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import MESSENGER_TEXT, WSN_IBM, WSRF_RL_IBM
-from mediation.notification.notify import _written_again, written_topic_header
+from mediation.notification.reading_notify import _written_again, written_topic_header
 from mediation.rendering import prepare, render
 from mediation.soap.payloads import payload_of
 from tests.rigs.mediation import (

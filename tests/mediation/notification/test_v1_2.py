@@ -446,8 +446,8 @@ def test_a_raw_notification_has_its_own_action_if_it_has_one(action: str | None,
     assert text(delivered(event, CONSUMER, raw=True), "//wsa:Action") == said
 
 
-@pytest.mark.parametrize("wsa", [None, *Wsa])
-@pytest.mark.parametrize("epr", Wsa)
+@for_each("wsa", [None, *Wsa])
+@for_each("epr", Wsa)
 def test_mixed_addressing(wsa: Wsa | None, epr: Wsa) -> None:
     """Headers in the version of the request's, references in that of its references."""
     consumer = EndpointReference("http://c", epr, (KEY.encode(),))

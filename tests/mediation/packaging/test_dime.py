@@ -20,6 +20,7 @@ from mediation.packaging.dime import (
     Phase,
     first_octets,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.plain_dime import DimeDisagreement, check_round
 
 ENVELOPE = (
@@ -271,7 +272,7 @@ BROKEN = [
 
 
 class TestRefused:
-    @pytest.mark.parametrize(("wire", "reason", "offset"), BROKEN)
+    @for_each(("wire", "reason", "offset"), BROKEN)
     def test_with_reason_and_offset(self, wire: bytes, reason: DimeReason, offset: int) -> None:
         assert refused(wire) == (reason, offset)
         assert refused(ONE_RECORD + wire) == (reason, 160 + offset)
@@ -343,8 +344,8 @@ class TestLimits:
         assert refused(wire, limits)[0] is DimeReason.MESSAGE_TOO_LONG
         assert decode(FIRST + record(0x0A, 1, b"1", type_=b"a/b"), limits)
 
-    @pytest.mark.parametrize("encoder", [Encoder(), Encoder(chunk=7), Encoder(chunk=90)])
-    @pytest.mark.parametrize(
+    @for_each("encoder", [Encoder(), Encoder(chunk=7), Encoder(chunk=90)])
+    @for_each(
         ("data", "allowed"),
         [
             (b"<" + b"x" * 99, True),

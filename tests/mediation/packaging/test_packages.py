@@ -31,6 +31,7 @@ from mediation.packaging.packages import (
     read_package,
     write_package,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import NOW
 from tests.rigs.pace import unit
 
@@ -418,7 +419,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "body", "reason"), REFUSED)
+@for_each(("parameters", "body", "reason"), REFUSED)
 def test_refused(parameters: dict[str, str], body: bytes, reason: Reason) -> None:
     with pytest.raises((MediationError, FilterError)) as caught:
         read_package(parameters, body)
@@ -500,7 +501,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@for_each("bomb", BOMBS)
 def test_bombs_cost_little(bomb: str) -> None:
     body = BOMBS[bomb]()
     parameters = {"boundary": "b"}

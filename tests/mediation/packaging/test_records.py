@@ -13,6 +13,7 @@ from mediation.model.errors import MediationError
 from mediation.model.messages import Attachment, EndpointReference, Notification
 from mediation.model.versions import Wsa
 from mediation.packaging.records import MAX_REFERENCES, Record, check_references, decode, encode
+from tests.rigs.cases import for_each
 
 PLAIN = Notification(
     id="urn:uuid:1",
@@ -184,7 +185,7 @@ GOOD = encode(PLAIN).properties
 MULTIPART = {**GOOD, "content-type": "multipart/related; boundary=b"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "properties"),
     [
         pytest.param(b"<a/>", {}, id="no id"),

@@ -18,6 +18,7 @@ from mediation.reliable_messaging import (
     SequenceHeader,
     acknowledgement_block,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.reliable_envelopes import (
     NAMED,
     V1_0,
@@ -41,8 +42,8 @@ FORGIVEN = [
 ]
 
 
-@pytest.mark.parametrize("rm", Rm)
-@pytest.mark.parametrize(("inner", "pairs"), FORGIVEN)
+@for_each("rm", Rm)
+@for_each(("inner", "pairs"), FORGIVEN)
 def test_what_is_forgiven(inner: str, pairs: list[tuple[int, int]], rm: Rm) -> None:
     message = read(acknowledged(inner), rm=rm)
     assert message.acknowledgements == (Acknowledgement("urn:s", Ranges.of(pairs)),)

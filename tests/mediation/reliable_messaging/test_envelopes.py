@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from lxml import etree
 
 from mediation.model.messages import NO_HEADERS, EndpointReference
@@ -38,6 +37,7 @@ from mediation.reliable_messaging import (
     read_message,
 )
 from mediation.soap.make_connection import Selection
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import ENVELOPES
 
 V1_0, V1_1 = Rm.V1_0, Rm.V1_1
@@ -245,7 +245,7 @@ MESSAGES: dict[str, tuple[Wsa, ReliableMessage]] = {
 FOLDER = ENVELOPES / "reliable_messaging"
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@for_each("name", MESSAGES)
 def test_what_is_read(name: str) -> None:
     wsa, expected = MESSAGES[name]
     message = read_message((FOLDER / f"{name}.xml").read_bytes())

@@ -17,6 +17,7 @@ from mediation.reliable_messaging import (
     AckRequested,
     Assurance,
     Body,
+    Bound,
     CloseSequence,
     CloseSequenceResponse,
     CreateSequence,
@@ -126,7 +127,7 @@ def test_faults(spec: RmSpec, valid: Any) -> None:
 
 def test_policy_assertions() -> None:
     assertions = [
-        RmAssertion(),
+        *(RmAssertion(bound=bound) for bound in Bound),
         RmAssertion(
             optional=True,
             assurance=Assurance.EXACTLY_ONCE,

@@ -23,6 +23,7 @@ from mediation.soap.addressing import (
     reference_headers,
     write_epr,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     NOW,
@@ -132,7 +133,7 @@ class TestReferences:
         epr = epr_of(reference(inner + "</wsa:ReferenceParameters>"))
         assert len(epr.parameters) == MAX_REFERENCE_ELEMENTS
 
-    @pytest.mark.parametrize(
+    @for_each(
         "namespace",
         [
             *(soap.value for soap in Soap),
@@ -144,7 +145,7 @@ class TestReferences:
             "http://docs.oasis-open.org/ws-rx/wsmc/200702",
         ],
     )
-    @pytest.mark.parametrize("group", ["ReferenceParameters", "ReferenceProperties"])
+    @for_each("group", ["ReferenceParameters", "ReferenceProperties"])
     def test_forged_headers(self, namespace: str, group: str) -> None:
         octets = reference(
             f'<wsa:{group}><f:To xmlns:f="{namespace}">urn:victim</f:To><a/></wsa:{group}>'
@@ -165,8 +166,8 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("target", Wsa)
-@pytest.mark.parametrize("source", Wsa)
+@for_each("target", Wsa)
+@for_each("source", Wsa)
 def test_conversions(source: Wsa, target: Wsa) -> None:
     """Properties become parameters upwards, in that order; parameters become properties where a
     version has none; anonymous stays anonymous."""
@@ -285,8 +286,8 @@ class TestHeaders:
     def test_mixed_versions(self, block: str, wsa: Wsa) -> None:
         assert incoming(envelope(EVENT, block)).context.wsa is wsa
 
-    @pytest.mark.parametrize("name", ["To", "Action", "MessageID", "ReplyTo", "FaultTo", "From"])
-    @pytest.mark.parametrize("wsa", Wsa)
+    @for_each("name", ["To", "Action", "MessageID", "ReplyTo", "FaultTo", "From"])
+    @for_each("wsa", Wsa)
     def test_twice(self, wsa: Wsa, name: str) -> None:
         block = f"<wsa:{name}><wsa:Address>urn:a</wsa:Address></wsa:{name}>" * 2
         if name != "MessageID":

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mediation.model.versions import Soap
 from mediation.soap.answers import MAX_OCTETS, PeerFault, fault_in
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import WSE
 
 S11, S12 = Soap.V1_1.value, Soap.V1_2.value
@@ -117,7 +118,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("octets", "fault"), FAULTS)
+@for_each(("octets", "fault"), FAULTS)
 def test_faults(octets: bytes, fault: PeerFault) -> None:
     assert fault_in(octets) == fault
     for end in range(0, len(octets), 7):

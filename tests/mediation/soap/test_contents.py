@@ -9,6 +9,7 @@ from mediation.client import read_received
 from mediation.matrix import DIALECTS
 from mediation.soap.actions import payload_action
 from mediation.soap.contents import parts_in
+from tests.rigs.cases import for_each
 from tests.rigs.matrix import delivered
 from tests.rigs.mediation import canonical, envelope, events, part, refused
 
@@ -49,8 +50,8 @@ def test_a_body_is_one_event_and_comes_out_bare_as_it_was(body: str) -> None:
         assert [one.payload for one in received] == [event.payload]
 
 
-@pytest.mark.parametrize("body", BODIES)
-@pytest.mark.parametrize("name", ["wsn-1.3", "wsn-1.2", "wsn-1.0", "pull-point", "onvif"])
+@for_each("body", BODIES)
+@for_each("name", ["wsn-1.3", "wsn-1.2", "wsn-1.0", "pull-point", "onvif"])
 def test_wrapped_its_parts_are_in_one_message(body: str, name: str) -> None:
     (event,) = events(envelope(body))
     target = DIALECTS[name]

@@ -20,6 +20,7 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import ARRIVAL, NOW, canonical, envelope, incoming, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2
@@ -45,8 +46,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("soap", Soap)
+@for_each("shape", SHAPES)
 def test_shapes_that_are_none(shape: str, soap: Soap) -> None:
     other = S12 if soap is S11 else S11
     inner = SHAPES[shape].format(event=EVENT, other=other.value)
@@ -135,8 +136,8 @@ def test_a_mandatory_header_of_a_specification_that_is_not_offered() -> None:
     assert SPECIFICATIONS[Version.MANAGEMENT].title in said.text
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize(
+@for_each("soap", Soap)
+@for_each(
     "block",
     [
         pytest.param(MANDATORY.format(attributes='s:mustUnderstand="0"'), id="0"),

@@ -15,6 +15,8 @@ from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSN_1_3, XSI
 from mediation.soap.payloads import payload_of
 from tests.mediation.test_rendering import delivered
+from tests.rigs.cases import for_each
+from tests.rigs.examples import examples
 from tests.rigs.mediation import canonical, events, scopes
 from tests.rigs.pace import growth
 from tests.rigs.payloads import elements
@@ -50,8 +52,8 @@ UNUSED = [
 ]
 
 
-@pytest.mark.parametrize("around", [ALONE, BESIDE], ids=["alone", "beside others"])
-@pytest.mark.parametrize("payload", UNUSED)
+@for_each("around", [ALONE, BESIDE], ids=["alone", "beside others"])
+@for_each("payload", UNUSED)
 def test_a_payload_is_what_its_publisher_wrote(payload: str, around: str) -> None:
     assert cut(around.format(payload)) == payload.encode()
 
@@ -75,8 +77,8 @@ USED = [
 ]
 
 
-@pytest.mark.parametrize("around", [ALONE, BESIDE], ids=["alone", "beside others"])
-@pytest.mark.parametrize(("payload", "prefixes"), USED)
+@for_each("around", [ALONE, BESIDE], ids=["alone", "beside others"])
+@for_each(("payload", "prefixes"), USED)
 def test_what_a_payload_uses_it_takes_along(payload: str, prefixes: str, around: str) -> None:
     root = parse_document(cut(around.format(payload)))
     there = parse_document(enveloped(payload))[0][0]
@@ -140,7 +142,7 @@ OUTER = st.dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(day=75, night=400))
 @given(
     outer=OUTER,
     default=st.sampled_from(["", "urn:default"]),
@@ -174,8 +176,8 @@ def test_any_payload_means_the_same_outside_of_any_envelope(
             assert prefix not in root.nsmap
 
 
-@pytest.mark.parametrize("payload", ["<t:a><!--{}:--></t:a>", "<t:a b='{}'/>", "<t:a>{}</t:a>"])
-@pytest.mark.parametrize("filling", ["<", "<a", "< ", "a", " t:", ":", "=&quot; ", "x:type=", ">"])
+@for_each("payload", ["<t:a><!--{}:--></t:a>", "<t:a b='{}'/>", "<t:a>{}</t:a>"])
+@for_each("filling", ["<", "<a", "< ", "a", " t:", ":", "=&quot; ", "x:type=", ">"])
 def test_a_payload_costs_what_it_is_long(payload: str, filling: str) -> None:
     filling = filling if "<!--" in payload else filling.replace("<", "&lt;")
 

@@ -16,8 +16,6 @@ from tests.rigs.envelopes import canonical
 from tests.rigs.signers import Signers, envelope
 
 SEED = 31
-ROUNDS = 20_000
-"""They take 6 s."""
 CONTENT = (
     f'<n:Notify xmlns:n="{names.WSN_1_3}" xmlns:w="urn:w"><n:NotificationMessage><n:Topic>w:tide'
     '</n:Topic><n:Message><e xmlns="urn:e" a="1">high<!--c--></e></n:Message>'
@@ -57,12 +55,18 @@ def meaning(octets: bytes) -> list[bytes]:
     return found
 
 
-@pytest.mark.nightly
-def test_no_change_of_what_is_signed_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(20_000, marks=pytest.mark.nightly, id="6 s"),
+        pytest.param(100_000, marks=pytest.mark.release, id="30 s"),
+    ],
+)
+def test_no_change_of_what_is_signed_is_accepted(tmp_path: Path, rounds: int) -> None:
     signers, chance = Signers.make(tmp_path, "mole"), random.Random(SEED)
     octets = signers.signed("mole", envelope(CONTENT))
     good, accepted = meaning(octets), 0
-    for number in range(ROUNDS):
+    for number in range(rounds):
         if number % 5000 == 0:  # Before it is too old.
             octets = signers.signed("mole", envelope(CONTENT, headers=HEADERS))
             good = meaning(octets)
@@ -76,7 +80,7 @@ def test_no_change_of_what_is_signed_is_accepted(tmp_path: Path) -> None:
             continue
         accepted += 1
         assert meaning(mutated) == good, (SEED, number, mutated)
-    assert accepted < ROUNDS / 20
+    assert accepted < rounds / 20
 
 
 HEADERS = "<wsa:MessageID>urn:uuid:1</wsa:MessageID><wsa:Action>urn:e</wsa:Action>"

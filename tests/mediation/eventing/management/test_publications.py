@@ -8,6 +8,7 @@ from mediation.eventing.management.publications import MOST_EVENTS
 from mediation.model.requests import Acknowledged, Publish
 from mediation.model.versions import Version, Wsa
 from mediation.names import DRAGOMAN_DATA, WINDOWS_EVENTS, WSMAN_ACTIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     WSMAN,
     body,
@@ -109,9 +110,9 @@ def in_bytes(octets: bytes, encoding: str, put: str) -> bytes:
     return mark + octets.decode().replace("%s", put).encode(encoding, "surrogatepass")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
-@pytest.mark.parametrize("member", ["<![CDATA[{}]]>", "{}"], ids=["in text", "an element"])
-@pytest.mark.parametrize(("written", "read"), FORBIDDEN)
+@for_each("encoding", ["utf-8", "utf-16-le"])
+@for_each("member", ["<![CDATA[{}]]>", "{}"], ids=["in text", "an element"])
+@for_each(("written", "read"), FORBIDDEN)
 def test_characters_that_xml_forbids_are_replaced(
     written: str, read: str, member: str, encoding: str
 ) -> None:
