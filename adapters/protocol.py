@@ -220,7 +220,7 @@ class Capabilities:
 
     Guarantees. ``durable``: what it confirmed survives a crash of the process. ``partitions``: the
     number of ordered parts that it is split into. ``prefetch``: how many messages may be unsettled
-    at a time.
+    at a time, of each tenant.
 
     Powers, each None or empty where an adapter does not have it. ``reporting`` returns the state
     of the connection; called often, it must neither raise nor block. ``sharing`` lets several
@@ -289,8 +289,8 @@ class Adapter(Protocol):
     def deliveries(self) -> AsyncIterator[Delivery]:
         """Yield each message once, in the system's order, however many interests it meets.
 
-        At most ``capabilities.prefetch`` are unsettled at a time. What is not settled is yielded
-        again after a restart.
+        At most ``capabilities.prefetch`` are unsettled at a time (of each tenant, where the adapter
+        tells them apart). What is not settled is yielded again after a restart.
         """
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ twenty consumers; the quiet tenant publishes at a rate, whatever becomes of it. 
 cost a delivery?
 
     .venv/bin/python -m benchmarks.tenants [--seconds 10] [--rate 20] [--repetitions 3]
+        [--adapter amqp://127.0.0.1]
 """
 
 import argparse
@@ -21,10 +22,12 @@ from statistics import median
 
 import uvloop
 
+from adapters.tenant_turns import TenantTurns
 from benchmarks.identity import tenants as cost_of_turns
-from benchmarks.machine import describe, pin
+from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import (
     PAYLOAD_OCTETS,
+    TOPIC,
     Poster,
     Running,
     Sinks,
@@ -33,7 +36,6 @@ from benchmarks.rig import (
     subscribe_request,
 )
 from gateway.client.signals import end_as_by_interrupt
-from gateway.delivery.destinations.tenant_turns import TenantTurns
 from gateway.security.identities_editing import add_key, add_user, create_identities
 from mediation.model.versions import Version
 
@@ -46,8 +48,9 @@ AT_ONCE = 20.0
 SPOKEN = Version.WSN_1_3
 
 
-def make_file(folder: Path, quota: float | None) -> dict[str, str]:
-    """A file of identities with both tenants, one user each; ``Authorization`` by their names."""
+def make_file(folder: Path, quota: float | None, *, apart: bool = True) -> dict[str, str]:
+    """A file of identities with both tenants, and a user of each, or, not *apart*, two of one;
+    ``Authorization`` by the users' names."""
     file = folder / "identities.toml"
     file.unlink(missing_ok=True)
     create_identities(file)
@@ -58,7 +61,7 @@ def make_file(folder: Path, quota: float | None) -> dict[str, str]:
     file.write_text(file.read_text() + rows)
     said = {}
     for name in (QUIET, FLOOD):
-        add_user(file, name, None, [], tenant=name)
+        add_user(file, name, None, [], tenant=name if apart else FLOOD)
         said[name] = f"Authorization: Bearer {add_key(file, name)}\r\n"
     return said
 
@@ -68,16 +71,23 @@ async def connect(running: Running, headers: str) -> Poster:
     return await Poster.connect(host, int(port), "/soap", headers=headers)
 
 
-async def subscribe(poster: Poster, ports: list[int]) -> None:
+async def subscribe(poster: Poster, ports: list[int], topic: str = TOPIC) -> None:
     for number, port in enumerate(ports):
-        request = subscribe_request(SPOKEN, f"http://127.0.0.1:{port}/consumer/{number}")
+        request = subscribe_request(SPOKEN, f"http://127.0.0.1:{port}/consumer/{number}", topic)
         status, body = await poster.post(request)
         if status != 200:
             raise SystemExit(f"Subscribe was refused: {status} {body[:300]!r}")
 
 
 @asynccontextmanager
-async def flooding(running: Running, headers: str, warm_up: float) -> AsyncIterator[list[int]]:
+async def flooding(
+    running: Running,
+    headers: str,
+    warm_up: float,
+    *,
+    publishers: int = PUBLISHERS,
+    topic: str = TOPIC,
+) -> AsyncIterator[list[int]]:
     """Publish as fast as the gateway takes events, from *warm_up* seconds before; the number of
     those that it took."""
     counter, taken, over = itertools.count(), [0], asyncio.Event()
@@ -85,12 +95,13 @@ async def flooding(running: Running, headers: str, warm_up: float) -> AsyncItera
     async def publish() -> None:
         poster = await connect(running, headers)
         while not over.is_set():
-            status, _ = await poster.post(publish_request(SPOKEN, next(counter)))
+            event = publish_request(SPOKEN, next(counter), topic=topic)
+            status, _ = await poster.post(event)
             taken[0] += status == 202
             if status != 202:  # Its quota: a program that is refused waits.
                 await asyncio.sleep(0.05)
 
-    tasks = [asyncio.create_task(publish()) for _ in range(PUBLISHERS)]
+    tasks = [asyncio.create_task(publish()) for _ in range(publishers)]
     try:
         await asyncio.sleep(warm_up)
         yield taken
@@ -115,7 +126,12 @@ async def at_a_rate(poster: Poster, rate: float, seconds: float) -> list[float]:
 
 
 async def latencies(
-    quota: float | None, rate: float, seconds: float, *, flood: bool
+    quota: float | None,
+    rate: float,
+    seconds: float,
+    *,
+    flood: bool,
+    adapter: str = "embedded:",
 ) -> tuple[float, float, float, float]:
     """Milliseconds that half, and 99 %, of the quiet tenant's events took to their consumer, and
     half of them to be taken; and the other's deliveries a second."""
@@ -129,7 +145,7 @@ async def latencies(
             "DRAGOMAN_IDENTITIES": f"{folder}/identities.toml",
             "DRAGOMAN_EGRESS_AGREED": "*",
         }
-        with gateway(environment=environment) as running:
+        with gateway(adapter=adapter, environment=environment) as running:
             quiet = await connect(running, said[QUIET])
             await subscribe(quiet, own.ports)
             await subscribe(await connect(running, said[FLOOD]), others.ports)
@@ -145,6 +161,35 @@ async def latencies(
                 number = others.times()[0]
                 found = await _received(own, len(taken))
                 return (*found, median(taken), number / seconds)
+
+
+async def cost(seconds: float, *, apart: bool) -> float:
+    """Microseconds of the gateway's processor for a delivery, while two users publish as fast as it
+    takes events, each on a topic with consumers of its own: *apart* in two tenants, or in one."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Sinks(CONSUMERS // 2) as first,
+        Sinks(CONSUMERS // 2) as second,
+    ):
+        said = make_file(Path(folder), None, apart=apart)
+        environment = {
+            "DRAGOMAN_IDENTITIES": f"{folder}/identities.toml",
+            "DRAGOMAN_EGRESS_AGREED": "*",
+        }
+        half = PUBLISHERS // 2
+        with gateway(environment=environment) as running:
+            for name, sinks in ((QUIET, first), (FLOOD, second)):
+                await subscribe(await connect(running, said[name]), sinks.ports, name)
+            async with (
+                flooding(running, said[QUIET], 0.0, publishers=half, topic=QUIET),
+                flooding(running, said[FLOOD], 1.5, publishers=half, topic=FLOOD),
+            ):
+                for sinks in (first, second):
+                    sinks.times()
+                before = running.cpu()
+                await asyncio.sleep(seconds)
+                taken = running.cpu() - before
+                return taken / (first.times()[0] + second.times()[0]) * 1e6
 
 
 def turns_of_two(messages: int) -> float:
@@ -174,6 +219,7 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--adapter", default="embedded:")
     options = parser.parse_args()
     pin(1)
     print(describe())
@@ -185,7 +231,11 @@ async def main() -> None:
     found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in ways}
     for _ in range(options.repetitions):
         for name, (quota, flood) in ways.items():
-            found[name].append(await latencies(quota, options.rate, options.seconds, flood=flood))
+            found[name].append(
+                await latencies(
+                    quota, options.rate, options.seconds, flood=flood, adapter=options.adapter
+                )
+            )
     for name, rows in found.items():
         columns = list(zip(*rows, strict=True))
         half, most, taken, others = (median(each) for each in columns)
@@ -193,6 +243,12 @@ async def main() -> None:
         print(f"{name:<16} p50 {half:7.2f} ms  p99 {most:7.2f} ms  ({ranges})", end="")
         print(f"  taken after {taken:.2f} ms", end="")
         print(f"  others {others:,.0f} deliveries/s" if others else "")
+    costs: dict[str, list[float]] = {"one tenant": [], "two tenants": []}
+    for _ in range(options.repetitions):
+        for name, each in costs.items():
+            each.append(await cost(options.seconds / 2, apart=name != "one tenant"))
+    for name, each in costs.items():
+        print(f"{name:<16} {spread(each)} us a delivery")
     one, two = cost_of_turns(1_000_000), turns_of_two(1_000_000)
     print(f"turns: {one:.2f} us a message where there is one tenant, {two:.2f} where there are two")
 

@@ -67,9 +67,13 @@ class Forwarder:
                 far_reader, far_writer = await asyncio.open_connection(*self._target)
             ends = writer, far_writer
             self._writers.update(ends)
-            await asyncio.gather(
-                self._pass(reader, far_writer, ends), self._pass(far_reader, writer, ends)
-            )
+            try:
+                await asyncio.gather(
+                    self._pass(reader, far_writer, ends), self._pass(far_reader, writer, ends)
+                )
+            finally:  # One that came while others were ended is ended, too.
+                for end in ends:
+                    end.transport.abort()
         except OSError:  # of which TimeoutError is one
             writer.transport.abort()
         finally:

@@ -6,6 +6,10 @@ begins again. So many publishers share one flush of the disk, without a timer.
     publish ──┐                               ┌── who published
     settle  ──┼─> queue ─> writer: commit ──>─┼── which settlements are done
     read    ──┘                               └── what was read back
+
+It is not `gateway.group_commit`, which adapters may not import: a floor above. It has less to do,
+too: a settlement has nobody who waits, a read has one answer for many, and the outcome of a whole
+commit is told in one call.
 """
 
 import asyncio
@@ -13,7 +17,7 @@ import json
 import logging
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -22,6 +26,7 @@ from adapters.protocol import AdapterUnavailable
 from filters import Refused
 from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
+from mediation.tenants import tenant_of_topic
 
 RETRY_SECONDS = 1.0
 """Seconds after which settlements that the disk did not take are tried again."""
@@ -48,7 +53,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A request for the messages behind number *after*."""
+    """A request for the messages of a line behind number *after*."""
 
     after: int
     messages: int
@@ -81,8 +86,8 @@ class Outcome:
     """The result of one commit, for the event loop.
 
     *numbers* are those of all entries of *publications* but those *left_out*, None for a repeat;
-    with *refused* none of them is kept. *loaded* goes with *restored*: up to it there are no other
-    messages. *failing* says why the disk takes nothing now; "" if it does.
+    with *refused* none of them is kept. *loaded* goes with *restored*: up to it the line has
+    no other messages. *failing* says why the disk takes nothing now; "" if it does.
     """
 
     publications: Sequence[Publication]
@@ -124,14 +129,17 @@ class Writer:
         self.began: float | None = None
         """When the commit that is under way began (`time.monotonic`); None while none is."""
 
-    def run(self, opened: asyncio.Future[int], ended: asyncio.Future[None]) -> None:
-        """Open the journal and answer *opened* with its newest number; work until `Stop`."""
+    def run(
+        self, opened: asyncio.Future[Mapping[str, tuple[int, int]]], ended: asyncio.Future[None]
+    ) -> None:
+        """Open the journal and answer *opened* with its lines (`Journal.lines`); work until
+        `Stop`."""
         try:
             self._journal.open()
         except Exception as exc:
             self._in_loop(_fail, opened, exc)
             return
-        self._in_loop(_answer, opened, self._journal.last)
+        self._in_loop(_answer, opened, self._journal.lines)
         try:
             while not self._turn():
                 pass
@@ -248,8 +256,10 @@ def encode_entry(notification: Notification) -> Entry:
     Raises:
         MediationError: It cannot be kept.
     """
-    record = encode(notification)
-    return Entry(notification.source, notification.id, json.dumps(record.properties), record.body)
+    record, tenant = encode(notification), tenant_of_topic(notification.topic)
+    return Entry(
+        notification.source, notification.id, json.dumps(record.properties), record.body, tenant
+    )
 
 
 def _decode_entry(stored: Stored) -> Restored | None:

@@ -27,15 +27,20 @@ _METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "clo
 _SHARING_METHODS = ("share", "adopt", "take", "release", "arrived")
 """The methods of `adapters.Sharing`."""
 
-_FLAG, _NUMBER, _DIALECTS = "True or False", "a number of at least 1", "a tuple of texts"
+_REFUSAL_METHODS = ("refusal_of", "forget")
+"""The methods of `adapters.RefusalMemory`."""
+
+_FLAG, _NUMBER, _TEXTS = "True or False", "a number of at least 1", "a tuple of texts"
 _FUNCTION = "None or something that can be called"
 _CAPABILITIES = {
     "durable": _FLAG,
     "partitions": _NUMBER,
     "prefetch": _NUMBER,
-    "dialects": _DIALECTS,
+    "dialects": _TEXTS,
     "reporting": _FUNCTION,
     "selecting": _FUNCTION,
+    "unreadable": _FUNCTION,
+    "queues": _TEXTS,
 }
 """The type of each capability, in words for an error message."""
 
@@ -138,7 +143,7 @@ def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
     """Check the capabilities of *adapter*, which the gateway relies on."""
     found = getattr(adapter, "capabilities", None)
     version = getattr(found, "api_version", None)
-    if isinstance(version, int) and version != API_VERSION:
+    if version not in (None, API_VERSION):
         raise _wrong(
             point,
             f"speaks version {version} of the adapter protocol,"
@@ -152,6 +157,8 @@ def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
             raise _wrong(point, f"says {name}={value!r} of itself, which must be {kind}")
     if found.sharing is not None:
         _demand(point, found.sharing, _SHARING_METHODS)
+    if found.refusals is not None:
+        _demand(point, found.refusals, _REFUSAL_METHODS)
 
 
 def _is(kind: str, value: object) -> bool:

@@ -267,7 +267,12 @@ class Consuming:
                 self._last = Place(queue, string(properties.message_id or ""), within=False)
                 self.stoppages.came(session.came)
                 fault = "" if len(body) <= MAX_BODY else f"its body exceeds {MAX_BODY} bytes"
-                add(Arrival(session, tag, message, partition, again, clock(), fault=fault))
+                tenant = self._destinations.tenant(self._origin(message[0], message[1]))
+                add(
+                    Arrival(
+                        session, tag, message, partition, again, clock(), fault=fault, tenant=tenant
+                    )
+                )
 
             await channel.consume(self._names.queues[partition], arrived, exclusive=exclusive)
 

@@ -285,6 +285,7 @@ class Consuming:
                     session.connection.time(),
                     subscription.interest,
                     fault,
+                    self._tenant(headers),
                 )
             )
         else:
@@ -339,6 +340,11 @@ class Consuming:
             # Another gateway may have interests that this one has not heard of yet.
             return self.shared or self._interests.cover(notification.topic)
         return interest in self._selecting
+
+    def _tenant(self, headers: Mapping[str, str]) -> str:
+        """The tenant to one of whose destinations a message was published; empty for none."""
+        of = self._setup.destinations.tenant
+        return next(filter(None, map(of, self._setup.system.origins(headers))), "")
 
     def _in_tenant_of(self, notification: Notification, frame: Frame) -> Notification:
         origins = [one for one in self._setup.system.origins(frame.headers) if one.name]

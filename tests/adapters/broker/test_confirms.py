@@ -20,7 +20,7 @@ async def test_each_is_refused_when_its_time_is_over() -> None:
     confirmed, late, last, given_up = waiting
     confirmed.confirm()
     given_up.done.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(AdapterUnavailable, match="in time") as refused:
             await late.done
         assert refused.value.retry_after == 3.0
@@ -42,7 +42,7 @@ async def test_the_timer_begins_again() -> None:
     for _ in range(2):
         waiting[:] = [Publication(loop.time() + SOON)]
         deadlines.watch(waiting[0])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with pytest.raises(AdapterUnavailable):
                 await waiting[0].done
 
@@ -56,6 +56,6 @@ async def test_nothing_waits_any_more() -> None:
     deadlines.close()
     deadlines.close()
     deadlines.watch(waiting[1])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(AdapterUnavailable):
             await waiting[1].done

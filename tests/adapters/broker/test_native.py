@@ -9,6 +9,7 @@ from adapters.broker.destinations import Destination, Destinations
 from adapters.broker.native import in_tenant_of, notification_of
 from filters import parse_clark
 from mediation.model.messages import Notification
+from tests.rigs.cases import for_each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OF_ACME = "{urn:dragoman:tenant}acme"
@@ -19,7 +20,7 @@ def producer(**fields: object) -> dict[str, str]:
     return {"ws_producer": json.dumps({"wsa": W3C, "address": "urn:a"} | fields)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "properties",
     [
         pytest.param({"cloudEvents_time": "9999-12-31T23:59:59-23:00"}, id="after all time"),

@@ -61,7 +61,7 @@ async def test_what_fails_to_be_read_is_yielded_with_the_reason() -> None:
         prefetch.add(Arrival(session, key, message, 0, False, 0.0))
     prefetch.add(Arrival(session, 3, "cut", 0, False, 0.0, fault="it is too long"))
     found = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for delivery in prefetch.deliveries():
             found.append((fault_of(delivery), dict(delivery.notification.properties)))
             delivery.settle()

@@ -96,7 +96,7 @@ async def running(
 async def take(deliveries: AsyncIterator[Matched], count: int) -> list[tuple[str, list[str]]]:
     """The next *count* payloads, each with the keys that it goes to."""
     taken = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for _ in range(count):
             matched = await anext(deliveries)
             matched.delivery.settle()
@@ -192,7 +192,7 @@ async def test_nobody_is_answered_before_the_interest_is_in_force() -> None:
     async with running(tracker) as subscriptions:
         tracker.may_answer.clear()
         adding = [asyncio.create_task(subscriptions.add(key, on("w:storm"))) for key in "ab"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await tracker.asked.wait()
         assert not any(task.done() for task in adding)
         assert not subscriptions.interests

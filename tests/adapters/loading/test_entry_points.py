@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from adapters import AdapterError, load, schemes
+from adapters import AdapterError, Capabilities, load, schemes
 from adapters.embedded import EmbeddedAdapter
 from adapters.memory import MemoryAdapter
 from adapters.rabbitmq import RabbitMQAdapter
@@ -182,3 +184,15 @@ def test_what_cannot_be_loaded(installed: Path, url: str, message: str) -> None:
     with pytest.raises(AdapterError, match=message) as caught:
         load(url, data=installed, settings={})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(one.name for one in fields(Capabilities)))
+def test_each_capability_has_a_type(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does not have is refused at loading, not met later."""
+    wrong: Any = {name: object()}
+    capabilities = replace(Capabilities(durable=True), **wrong)
+    monkeypatch.setattr("adapters.memory.Capabilities", lambda **_: capabilities)
+    with pytest.raises(AdapterError):
+        load("memory:", data=tmp_path, settings={})

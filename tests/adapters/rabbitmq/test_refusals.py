@@ -11,9 +11,15 @@ from adapters import Adapter, load
 from adapters.testing.refusals import RefusalContract
 from mediation.model.messages import Notification
 from tests.rigs.brokers import needs_rabbitmq, own_rabbitmq
-from tests.rigs.rabbitmq_adapters import refusing
+from tests.rigs.rabbitmq_adapters import Refusing, refusing
 
 needs_rabbitmq()
+
+
+@pytest.fixture(scope="module")
+def forbidden() -> Iterator[Refusing]:
+    with refusing(own_rabbitmq(), f"refusing-{uuid.uuid4().hex[:8]}") as found:
+        yield found
 
 
 class TestRefusals(RefusalContract):
@@ -21,10 +27,9 @@ class TestRefusals(RefusalContract):
     may not be made."""
 
     @pytest.fixture(autouse=True)
-    def _refusing(self) -> Iterator[None]:
-        self.name = f"refusing-{uuid.uuid4().hex[:8]}"
-        with refusing(own_rabbitmq(), self.name) as self.forbidden:
-            yield
+    def _named(self, forbidden: Refusing) -> None:
+        self.forbidden = forbidden
+        self.name = f"{forbidden.user}-{uuid.uuid4().hex[:8]}"
 
     def make_adapter(self, data: Path) -> Adapter:
         rows = [

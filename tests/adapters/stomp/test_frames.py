@@ -175,8 +175,8 @@ SKIPPED = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize(("wire", "body", "fault"), SKIPPED)
+@for_each("size", [1, 7, 1000])
+@for_each(("wire", "body", "fault"), SKIPPED)
 def test_what_is_beyond_the_bounds_is_skipped(
     wire: bytes, body: bytes, fault: str, size: int
 ) -> None:

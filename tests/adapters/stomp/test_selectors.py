@@ -16,6 +16,7 @@ from mediation.model.messages import Notification
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.adapters import SECONDS, published, storm
 from tests.rigs.brokers import wire_to
+from tests.rigs.cases import for_each
 from tests.rigs.stomp_adapters import running
 from tests.rigs.waiting import until_taken
 
@@ -42,7 +43,7 @@ def test_let_through(text: str) -> None:
     assert check_selector(text) == text.strip()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "reason"),
     [
         pytest.param("", Reason.FILTER_INVALID, id="nothing"),

@@ -9,6 +9,7 @@ from adapters import AdapterError, load
 from adapters.stomp import StompAdapter
 from adapters.stomp.address import read_setup
 from adapters.stomp.systems import reads_java
+from tests.rigs.cases import for_each
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def rows(*topics: str) -> dict[str, str]:
     return {"destinations": json.dumps([{"topic": topic} for topic in topics])}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "settings", "message"),
     [
         pytest.param("stomp:", {}, "the URL must be", id="no host"),
