@@ -55,6 +55,8 @@ class Event:
         properties: What its publisher says of it besides, by name.
         subscription: The address of the manager of the subscription that it came for, where the
             message says it.
+        media_type: What a CloudEvent says that its data are, such as ``application/json``; None:
+            nothing, or it is of another specification.
         signed_by: Whose signature it has, by the name in the signer's certificate, where the client
             was given `signers` that it checks against; None: it is not signed, or not validly.
         signature_error: Why its signature does not count; None: it does, or was not checked.
@@ -66,6 +68,7 @@ class Event:
     id: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription: str | None = None
+    media_type: str | None = None
     signed_by: str | None = None
     signature_error: str | None = None
 

@@ -163,16 +163,26 @@ class TrustedSigners:
             SignatureInvalid: The signature is not one of the event, or of nobody trusted.
         """
         return self.verify_content(
-            event.signature, event.payload, _topic(event.topic), now=now or datetime.now(UTC)
+            event.signature,
+            event.payload,
+            _topic(event.topic),
+            now=now or datetime.now(UTC),
+            media_type=event.media_type,
         )
 
     def verify_content(
-        self, signature: str | None, payload: bytes, topic: "Topic | None", *, now: datetime
+        self,
+        signature: str | None,
+        payload: bytes,
+        topic: "Topic | None",
+        *,
+        now: datetime,
+        media_type: str | None = None,
     ) -> EventSignature | None:
         """As `verify`, of the parts of an event."""
         if signature is None:
             return None
-        found = self._verifier.verify(signature, payload, now=now)
+        found = self._verifier.verify(signature, payload, now=now, media_type=media_type)
         if not topic_agrees(found.topic, topic):
             raise SignatureInvalid(f"it was signed for {found.topic or 'no topic'}, not for this")
         return found

@@ -23,16 +23,12 @@ from typing import (
     Any,
     ClassVar,
     Concatenate,
-    Literal,
     ParamSpec,
     Self,
     TypeVar,
-    Unpack,
 )
 
 from dragoman import client as asynchronous
-from dragoman.client.base import Calling
-from dragoman.client.dialects import Addressing, SoapVersion
 from dragoman.events import Event
 
 if TYPE_CHECKING:
@@ -127,6 +123,21 @@ class Waiting:
         self._thread.run(self._asynchronous.__aexit__())
 
 
+def _made_of(
+    kind: Callable[P, Any],
+) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
+    """The constructor that takes what *kind*, which is asynchronous, takes."""
+
+    def decorate(_: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(kind.__init__)
+        def construct(self: Waiting, /, *args: P.args, **named: P.kwargs) -> None:
+            Waiting.__init__(self, kind(*args, **named))
+
+        return construct
+
+    return decorate
+
+
 def _waiting(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Waiting, P], T]:
@@ -198,108 +209,64 @@ class Listening:
 class WseClient(Client):
     """As `dragoman.client.WseClient`."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        version: Literal["2004/08", "2011/03"] = "2004/08",
-        soap: SoapVersion | None = None,
-        addressing: Addressing | None = None,
-        **calling: Unpack[Calling],
-    ) -> None:
-        super().__init__(
-            asynchronous.WseClient(
-                url, version=version, soap=soap, addressing=addressing, **calling
-            )
-        )
+    @_made_of(asynchronous.WseClient)
+    def __init__(self) -> None: ...
 
 
 class WsnClient(Client):
     """As `dragoman.client.WsnClient`."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        version: Literal["1.3", "1.2", "1.0"] = "1.3",
-        soap: SoapVersion | None = None,
-        addressing: Addressing | None = None,
-        **calling: Unpack[Calling],
-    ) -> None:
-        super().__init__(
-            asynchronous.WsnClient(
-                url, version=version, soap=soap, addressing=addressing, **calling
-            )
-        )
+    @_made_of(asynchronous.WsnClient)
+    def __init__(self) -> None: ...
 
 
 class DsubClient(Client):
     """As `dragoman.client.DsubClient`."""
 
-    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
-        super().__init__(asynchronous.DsubClient(url, **calling))
+    @_made_of(asynchronous.DsubClient)
+    def __init__(self) -> None: ...
 
 
 class WsManagementClient(Client):
     """As `dragoman.client.WsManagementClient`."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        acknowledged: bool = False,
-        resource: str | None = None,
-        soap: SoapVersion | None = None,
-        **calling: Unpack[Calling],
-    ) -> None:
-        super().__init__(
-            asynchronous.WsManagementClient(
-                url, acknowledged=acknowledged, resource=resource, soap=soap, **calling
-            )
-        )
+    @_made_of(asynchronous.WsManagementClient)
+    def __init__(self) -> None: ...
 
 
 class WsMessengerClient(Client):
     """As `dragoman.client.WsMessengerClient`."""
 
-    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
-        super().__init__(asynchronous.WsMessengerClient(url, **calling))
+    @_made_of(asynchronous.WsMessengerClient)
+    def __init__(self) -> None: ...
 
 
 class OnvifClient(Client):
     """As `dragoman.client.OnvifClient`."""
 
-    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
-        super().__init__(asynchronous.OnvifClient(url, **calling))
+    @_made_of(asynchronous.OnvifClient)
+    def __init__(self) -> None: ...
 
 
 class CloudEventsClient(Client):
     """As `dragoman.client.CloudEventsClient`."""
 
-    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
-        super().__init__(asynchronous.CloudEventsClient(url, **calling))
+    @_made_of(asynchronous.CloudEventsClient)
+    def __init__(self) -> None: ...
 
 
 class GridEventsClient(Client):
     """As `dragoman.client.GridEventsClient`."""
 
-    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
-        super().__init__(asynchronous.GridEventsClient(url, **calling))
+    @_made_of(asynchronous.GridEventsClient)
+    def __init__(self) -> None: ...
 
 
 class Consumer(Waiting):
     """As `dragoman.client.Consumer`."""
 
-    def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        shown: str | None = None,
-        mailbox: str | None = None,
-        **calling: Unpack[Calling],
-    ) -> None:
-        super().__init__(asynchronous.Consumer(host, port, shown=shown, mailbox=mailbox, **calling))
+    @_made_of(asynchronous.Consumer)
+    def __init__(self) -> None: ...
 
     @property
     def address(self) -> str:

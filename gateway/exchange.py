@@ -11,7 +11,7 @@ They are here, below the rooms that carry requests out: a handler gets the `Inbo
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gateway.security.principals import Principal
@@ -49,10 +49,14 @@ class Inbound:
         certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
         headers: The fields of the request; none where the transport has none.
-        signed: Its sender was proved by a signature of the message.
+        signer: The certificate of who signed it, in DER; None where nobody did.
+        names_signer: What it asks for is to be bound to that certificate.
         encrypted: Its Body was encrypted for the gateway.
         asked: We asked for it, and nobody waits for an answer: what is refused is kept.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
+        identify_again: Tells its sender anew, for what is handed out after a wait: the sender may
+            have no key any more, or other roles. It raises as identification does. None: there is
+            nothing to ask; *principal* counts.
     """
 
     octets: bytes
@@ -70,10 +74,17 @@ class Inbound:
     certificate: bytes | None = None
     proof: Proof | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
-    signed: bool = False
+    signer: bytes | None = None
+    names_signer: bool = False
     encrypted: bool = False
     asked: bool = False
-    gone: Callable[[], Awaitable[None]] | None = None
+    gone: Callable[[], Awaitable[None]] | None = field(default=None, compare=False)
+    identify_again: Callable[[], Awaitable[Principal]] | None = field(default=None, compare=False)
+
+    @property
+    def signed(self) -> bool:
+        """Whether its sender was proved by a signature of the message."""
+        return self.signer is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -334,6 +334,7 @@ def event_of(received: "Received", signers: "TrustedSigners | None" = None) -> E
         received.message_id,
         received.properties,
         received.subscription,
+        received.media_type,
     )
     if signers is None:
         return event
@@ -341,7 +342,11 @@ def event_of(received: "Received", signers: "TrustedSigners | None" = None) -> E
 
     try:
         found = signers.verify_content(
-            event.signature, event.payload, received.topic, now=datetime.now(UTC)
+            event.signature,
+            event.payload,
+            received.topic,
+            now=datetime.now(UTC),
+            media_type=event.media_type,
         )
     except SignatureInvalid as error:
         return replace(event, signature_error=error.text)

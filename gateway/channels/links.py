@@ -5,7 +5,7 @@
     of the directory    to the channel's parent or its children there, while they are where they are
 
 A link is a source (`gateway.sources`). Its lease is renewed as that of every source:
-`gateway.sources.states` says when, `gateway.sources.keeper` sees that it is due, and
+`gateway.sources.held_leases` says when, `gateway.sources.lease_keeper` sees that it is due, and
 `gateway.sources.exchanges.Exchanges.renew` asks for it.
 """
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
+from filters import Refused
 from gateway.channels.channel_filters import Evaluate
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
@@ -22,6 +23,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
 from gateway.rooms import Room, Work
 from gateway.routes import Routes
+from gateway.security.audit import Audit, note_refusal
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
 from gateway.security.rights import Right
@@ -93,12 +95,19 @@ class RelayRoom(Room):
         limits: HttpLimits,
         identification: Identification,
         http: HttpSettings,
+        audit: Audit,
     ) -> None:
         async def authorise_sender(scope: Scope) -> None:
-            sender = await identification.identify(transport_facts(scope, http))
-            if sender.tenant:  # Relays are the default tenant's.
-                raise RelayUnknown
-            authorise(sender, Right.PUBLISH)
+            facts = transport_facts(scope, http)
+            sender = identification.of_connection(facts)
+            try:
+                sender = await identification.identify(facts)
+                if sender.tenant:  # Relays are the default tenant's.
+                    raise RelayUnknown
+                authorise(sender, Right.PUBLISH)
+            except Refused as refused:
+                note_refusal(audit, sender, "relayed", "", refused)
+                raise
 
         configured = [(one.token.get_secret_value(), one.location) for one in settings.relays]
         self.tokens = RelayTokens(configured, policy, store, shared=sharing.shared)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
-from gateway.egress.consumer_credentials import X509, SecretUnusable
+from gateway.egress.credential_kinds import X509, SecretUnusable
 from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
 from gateway.security.ws_security_files import WsSecurityFile, WsSecurityFileUnusable

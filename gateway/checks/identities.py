@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 from filters import Refused
 from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.model.hosts import is_loopback
+from gateway.security.certificate_authorities import load_authority
+from gateway.security.certificate_proofs import trusted_by_name
 from gateway.security.identities import is_expired, key_file, load_identities
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.rights import Right
 from gateway.settings.settings import Settings
-from gateway.settings.values import is_loopback
 
 
 def check_identities(settings: Settings) -> Iterator[Finding]:
@@ -28,6 +30,17 @@ def check_identities(settings: Settings) -> Iterator[Finding]:
     except Refused as refused:
         yield fail("identities", f"{refused.text.rstrip('.')}; correct it")
         return
+    for authority in found.authorities:
+        try:
+            load_authority(authority.name, path.parent / authority.file)
+        except (OSError, ValueError) as error:
+            text = f"authorities: {authority.name}: {authority.file} cannot be used: {error}"
+            yield fail("identities", f"{text}; until then it certifies nobody")
+    rows, authorities = trusted_by_name(found, path.parent, settings.believed_authorities)
+    if rows:
+        few = f"{', '.join(rows[:5])}{' ...' if len(rows) > 5 else ''}"
+        text = f"{few}: the subject alone counts, whichever of {authorities} authorities has"
+        yield warn("identities", f"{text} certified it; add `authority`, the name of one")
     if path.stat().st_mode & 0o077:
         text = f"others can read {path}, and guess passwords; set its mode to 600"
         yield warn("identities", text)

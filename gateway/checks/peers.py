@@ -14,9 +14,9 @@ from gateway.checks.files import check_file, judge_journal, where_it_listens
 from gateway.checks.findings import Finding, Verdict, fail, ok, warn
 from gateway.databases import first_line
 from gateway.egress import Proxy
+from gateway.model.hosts import is_loopback
 from gateway.server.process import ListenRefused, listen
 from gateway.settings.settings import Settings
-from gateway.settings.values import is_loopback
 
 CONNECTED = 3.0
 """Seconds in which a broker is to take a connection."""

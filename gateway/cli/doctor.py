@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gateway.cli.commands import add, callback, group
-from gateway.cli.logins import AllowBasicOption, PasswordFileOption, UserOption, read_login
+from gateway.cli.logins import (
+    AllowBasicOption,
+    NegotiateOption,
+    PasswordFileOption,
+    UserOption,
+    read_login,
+)
 from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
@@ -74,26 +80,42 @@ def two_phase(
 
 
 def source(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The device service of a camera.")],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="The device service of a camera; with --negotiate a service of WS-Management.",
+        ),
+    ],
     user: UserOption = None,
     password_file: PasswordFileOption = None,
     allow_basic: AllowBasicOption = False,
+    negotiate: NegotiateOption = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Ask a camera of ONVIF what keeps it from being a source.
+    r"""Ask a camera of ONVIF, or a service of WS-Management, what keeps it from being a source.
 
-    Its clock, its event service, its user and password, and the modes that it offers. It is asked,
-    and nothing is changed. The exit code is 0 when nothing failed, else 1.
+    Of a camera its clock, its event service, its user and password, and the modes that it offers;
+    of a service with --negotiate, who it is and whether it takes the user. It is asked, and nothing
+    is changed. The exit code is 0 when nothing failed, else 1.
 
     \b
     Examples:
       dragoman doctor source http://10.0.0.17/onvif/device_service
       dragoman doctor source http://10.0.0.17/onvif/device_service --user events \
           --password-file camera.password
+      dragoman doctor source https://collector.example.org:5986/wsman --negotiate \
+          --user 'PLANT\events' --password-file events.password
     """
+    login = read_login(user, password_file, allow_basic=allow_basic)
+    if negotiate:
+        if user is None:
+            raise typer.BadParameter("it goes with --user", param_hint="'--negotiate'")
+        from gateway.checks.ws_management import check_service
+
+        raise typer.Exit(report(check_service(url, user, str(login["password"])), output))
     from gateway.checks.cameras import check_device
 
-    login = read_login(user, password_file, allow_basic=allow_basic)
     raise typer.Exit(report(check_device(url, **login), output))
 
 

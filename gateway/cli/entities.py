@@ -343,6 +343,10 @@ def described(found: "Found", opened: "TopicAdvertisement | None") -> Iterable[t
         yield "paths", list(opened.descriptors.paths)
         yield "keywords", list(opened.descriptors.keywords)
         yield "properties", [f"{one.name}={one.value}" for one in opened.descriptors.properties]
+        if (schema := opened.descriptors.schema) is not None:
+            yield "schema", {"type": schema.type.value, "text": schema.text}
+        if (signers := opened.descriptors.signers) is not None:
+            yield "signed by", signers.value
         yield "synopsis", opened.synopsis.type.value
         yield "mark", place_of(opened)
 
@@ -350,5 +354,7 @@ def described(found: "Found", opened: "TopicAdvertisement | None") -> Iterable[t
 def for_people(pairs: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
     """What there is of *pairs*, with times to the second."""
     for name, value in pairs:
-        if value not in (None, [], False):
+        if isinstance(value, dict):
+            yield name, f"{value['type']}, {len(value['text'])} characters; --save keeps it"
+        elif value not in (None, [], False):
             yield name, moment(value) if name in _TIMES else value

@@ -12,6 +12,7 @@ import typer
 from filters import FilterError, Refused, parse_clark
 from filters.topics import Topic
 from gateway.cli.commands import add, group, help_alone
+from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, moment, note, table
@@ -312,7 +313,9 @@ def check_right(
     principal: Annotated[
         str,
         typer.Argument(
-            metavar="PRINCIPAL", help="user:NAME, cert:SUBJECT, anonymous, or a user's name."
+            metavar="PRINCIPAL",
+            help="user:NAME, cert:SUBJECT, ca:NAME, anonymous, a user's name, or the file of a "
+            "certificate (PEM).",
         ),
     ],
     right: Annotated[str, typer.Argument(metavar="RIGHT", help=f"{RIGHTS[:-14]}.")],
@@ -334,16 +337,21 @@ def check_right(
     \b
     Examples:
       dragoman rights check user:north-mole publish weather/storms
+      dragoman rights check mole.pem publish weather/storms
       dragoman rights check anonymous subscribe '{http://example.org/weather}weather/storms'
     """
     asked = _right(right)
     found = _read(file)
-    owner = _owner(principal)
+    shown = _proved(principal, found, _file(file).parent)
+    owner = shown.owner if shown else _owner(principal)
     known = found.user_of_name.get(owner.removeprefix("user:"))
     roles = [*(known.roles if known else ()), *(role or ())]
     if tenant is None:
         tenant = known.tenant if known else ""
-    names = Identity(owner, frozenset(roles), tenant=tenant).names
+    authorities = shown.authorities if shown else frozenset[str]()
+    names = Identity(owner, frozenset(roles), tenant=tenant, authorities=authorities).names
+    if shown is not None and output is Form.TEXT:
+        line(f"{principal} proves {', '.join(sorted(names))}")
     rule = found.policy.grants(names).rule_for(asked, _topic(topic))
     if output is Form.JSON:
         json_line({"allowed": rule is not None, "rule": rule.number if rule else None})
@@ -354,6 +362,25 @@ def check_right(
     else:
         line(f"no: none of {len(found.rights)} rules lets {principal} {asked.value} that")
     raise typer.Exit(0 if rule is not None else 1)
+
+
+def _proved(principal: str, found: Identities, folder: Path) -> Identity | None:
+    """Whom the certificate in the file *principal* proves; None where there is no such file."""
+    if ":" in principal or not Path(principal).is_file():
+        return None
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from gateway.security.certificate_proofs import CertificateProofs
+
+    try:
+        first = x509.load_pem_x509_certificates(read_document(principal, principal))[0]
+    except ValueError as error:
+        raise CommandFailed(f"{principal}: no certificate in PEM") from error
+    proved = CertificateProofs(found, folder).identity(first.public_bytes(Encoding.DER))
+    if proved is None:
+        raise CommandFailed(f"{principal}: the certificate has no subject")
+    return proved
 
 
 def _owner(principal: str) -> str:

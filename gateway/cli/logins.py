@@ -28,17 +28,34 @@ AllowBasicOption = Annotated[
 ]
 
 
-def read_login(user: str | None, password_file: Path | None, *, allow_basic: bool) -> "Record":
+NegotiateOption = Annotated[
+    bool,
+    typer.Option(
+        "--negotiate",
+        help="Prove the password by Negotiate (Kerberos, NTLM), as Windows wants it.",
+    ),
+]
+
+
+def read_login(
+    user: str | None,
+    password_file: Path | None,
+    *,
+    allow_basic: bool,
+    negotiate: bool = False,
+) -> "Record":
     """What the API is told of *user*; nothing where there is none.
 
     Raises:
         typer.BadParameter: The file cannot be read, or is nobody's.
     """
     if user is None:
-        if password_file is not None or allow_basic:
+        if password_file is not None or allow_basic or negotiate:
             raise typer.BadParameter("it goes with --user", param_hint="'--password-file'")
         return {}
-    return {"user": user, "password": _password(password_file), "allow_basic": allow_basic}
+    login: Record = {"user": user, "password": _password(password_file)}
+    login["allow_basic"] = allow_basic
+    return {**login, "negotiate": True} if negotiate else login
 
 
 def _password(path: Path | None) -> str:

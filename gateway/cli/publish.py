@@ -28,6 +28,8 @@ from mediation.reliable_messaging import Rm
 
 if TYPE_CHECKING:
     from gateway.client.messaging import Sign
+    from gateway.client.sequence_binding import BoundTo
+    from mediation.ws_security import Trust
 
 _PATTERN = re.compile(r"[*|]|//|/\.$")
 
@@ -63,6 +65,23 @@ def publish(
             metavar="SECONDS", min=1.0, help="With --reliable: how long an event is sent again."
         ),
     ] = 120.0,
+    bound_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|tls",
+            help="With --reliable: bind the sequence to the certificate in this file, which has "
+            "its key too (PEM), and sign each message with that (WS-Security); `tls`: to the "
+            "certificate that is shown in TLS.",
+        ),
+    ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --bound-to FILE: believe only acknowledgements that one of these "
+            "certificates signed, such as the gateway's own (PEM).",
+        ),
+    ] = None,
     sign_key: Annotated[
         Path | None,
         typer.Option(
@@ -90,6 +109,7 @@ def publish(
       dragoman publish --topic storms --spec grid-events storm.xml
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
       dragoman publish --reliable --topic storms *.xml
+      dragoman publish --reliable --bound-to mole.pem --trust gateway.pem --topic storms storm.xml
       dragoman publish --sign-key mole.key --sign-certificate mole.pem --topic storms storm.xml
     """
     version = read_spec(spec)
@@ -99,15 +119,25 @@ def publish(
     payloads = [(name, _read(name)) for name in files]
 
     sign = _read_sign(sign_key, sign_certificate)
+    binding, believed = _read_binding(bound_to, trust, reliable)
     if reliable:
         _check_reliable(gateway, version)
+        if bound_to == "tls" and not gateway.lower().startswith("https:"):
+            raise CommandFailed(f"--bound-to tls: {gateway} is not https")
     # Imported when it is wanted, so that other commands start quickly.
     from gateway.client.sequences import SequencePublisher
 
     async def run() -> None:
         client: AnyClient | SequencePublisher
         if reliable:
-            client = SequencePublisher(gateway, version, patience=patience, **connecting(context))
+            client = SequencePublisher(
+                gateway,
+                version,
+                patience=patience,
+                bound_to=binding,
+                trust=believed,
+                **connecting(context),
+            )
         else:
             client = speaking(gateway, version, **connecting(context))
         async with client:
@@ -163,6 +193,29 @@ def _read_sign(key: Path | None, certificate: Path | None) -> "Sign | None":
     from gateway.cli.signatures import read_sign
 
     return read_sign(key, certificate)
+
+
+def _read_binding(
+    bound_to: str | None, trust: Path | None, reliable: bool
+) -> tuple["BoundTo", "Trust | None"]:
+    """What the sequence is bound to, and whose acknowledgements are believed; None: whoever's.
+
+    Raises:
+        CommandFailed: It cannot be read, or they do not go together.
+    """
+    if bound_to is None and trust is None:
+        return None, None
+    if not reliable:
+        raise CommandFailed("--bound-to and --trust go with --reliable: only sequences are bound")
+    if bound_to is None or bound_to == "tls":
+        if trust is not None:
+            text = "--trust goes with --bound-to FILE: who does not sign gets no signed answers"
+            raise CommandFailed(text)
+        return "tls", None
+    # Imported when it is wanted, so that other commands start quickly.
+    from gateway.cli.signatures import read_own_key, read_trusted
+
+    return read_own_key(Path(bound_to)), None if trust is None else read_trusted(trust)
 
 
 def _check_reliable(gateway: str, version: Version) -> None:

@@ -126,6 +126,9 @@ def _topic_facts(record: Record) -> Iterator[tuple[str, object]]:
             yield "owner", value.get("id")
             yield "name", value.get("name")
             yield "institution", value.get("institution")
+        elif name == "schema" and isinstance(value, dict):
+            yield "schema", value.get("type")
+            yield "schema text", value.get("text")
         else:
             yield name, value
 

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from gateway.settings.settings import Settings
 
 
-HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
-PortOption = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")]
-AdminHostOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Address for the administration (/api/v1, /docs, /metrics) alone. "
-        "[that of SOAP on loopback, else 127.0.0.1]"
-    ),
-]
-AdminPortOption = Annotated[
-    int | None,
-    typer.Option(help="Its port; 0 chooses one. [that of SOAP on loopback, else --port + 10]"),
-]
-SoapTcpPortOption = Annotated[
-    int | None, typer.Option(help="Listen for SOAP.TCP (DIME) on this port, too; 0 chooses one.")
-]
-SoapTcpsPortOption = Annotated[
-    int | None, typer.Option(help="The same over TLS, with --tls-certificate.")
-]
 AdapterOption = Annotated[
     str | None,
     typer.Option(
@@ -49,46 +30,6 @@ StoreOption = Annotated[
     str | None, typer.Option(help="Where subscriptions are kept. [SQLite in the data folder]")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="The data folder. [dragoman-data]")]
-PublicUrlOption = Annotated[
-    str | None, typer.Option(help="The gateway's address as its peers see it.")
-]
-ArchiveOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
-]
-SpoolOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--spool/--no-spool",
-        help="Accept what the broker cannot take into the store, and publish it later.",
-    ),
-]
-WsrmOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODE",
-        help="Whether publishers may, or must, send in sequences (WS-ReliableMessaging): off, "
-        "offered or required.  [default: off]",
-    ),
-]
-DiscoveryNodeOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--discovery-node",
-        help="Be a topic discovery node, with the key and certificates of the table [discovery] "
-        "in dragoman.toml.",
-    ),
-]
-TlsCertificateOption = Annotated[
-    Path | None,
-    typer.Option(help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."),
-]
-TlsKeyOption = Annotated[
-    Path | None, typer.Option(help="Its key. [in the file of the certificate]")
-]
-TlsClientCaOption = Annotated[
-    Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
-]
 IdentitiesOption = Annotated[
     Path | None,
     typer.Option(
@@ -96,35 +37,84 @@ IdentitiesOption = Annotated[
         "printed, where there is none. [everybody may everything]"
     ),
 ]
-MailboxesOnlyOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--mailboxes-only",
-        help="Offer mailboxes and nothing else, for other gateways and services to deliver to.",
-    ),
-]
 
 
 def settings_options(
-    host: HostOption = None,
-    port: PortOption = None,
-    admin_host: AdminHostOption = None,
-    admin_port: AdminPortOption = None,
-    soap_tcp_port: SoapTcpPortOption = None,
-    soap_tcps_port: SoapTcpsPortOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")
+    ] = None,
+    admin_host: Annotated[
+        str | None,
+        typer.Option(
+            help="Address for the administration (/api/v1, /docs, /metrics) alone. "
+            "[that of SOAP on loopback, else 127.0.0.1]"
+        ),
+    ] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="Its port; 0 chooses one. [that of SOAP on loopback, else --port + 10]"),
+    ] = None,
+    soap_tcp_port: Annotated[
+        int | None,
+        typer.Option(help="Listen for SOAP.TCP (DIME) on this port, too; 0 chooses one."),
+    ] = None,
+    soap_tcps_port: Annotated[
+        int | None, typer.Option(help="The same over TLS, with --tls-certificate.")
+    ] = None,
     adapter: AdapterOption = None,
     store: StoreOption = None,
     data: DataOption = None,
-    public_url: PublicUrlOption = None,
-    archive: ArchiveOption = None,
-    spool: SpoolOption = None,
-    wsrm: WsrmOption = None,
-    discovery_node: DiscoveryNodeOption = None,
-    tls_certificate: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    tls_client_ca: TlsClientCaOption = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="The gateway's address as its peers see it.")
+    ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
+    ] = None,
+    spool: Annotated[
+        bool | None,
+        typer.Option(
+            "--spool/--no-spool",
+            help="Accept what the broker cannot take into the store, and publish it later.",
+        ),
+    ] = None,
+    wsrm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="Whether publishers may, or must, send in sequences (WS-ReliableMessaging): off, "
+            "offered or required.  [default: off]",
+        ),
+    ] = None,
+    discovery_node: Annotated[
+        bool | None,
+        typer.Option(
+            "--discovery-node",
+            help="Be a topic discovery node, with the key and certificates of the table "
+            "[discovery] in dragoman.toml.",
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Its key. [in the file of the certificate]")
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
+    ] = None,
     identities: IdentitiesOption = None,
-    mailboxes_only: MailboxesOnlyOption = None,
+    mailboxes_only: Annotated[
+        bool | None,
+        typer.Option(
+            "--mailboxes-only",
+            help="Offer mailboxes and nothing else, for other gateways and services to deliver to.",
+        ),
+    ] = None,
 ) -> None:
     """Options of commands that are settings of the gateway."""
 

@@ -15,6 +15,7 @@ from mediation.event_signatures import (
     topic_agrees,
 )
 from mediation.names import EVENT_SIGNATURE
+from mediation.ws_security import SigningKey, Trust, read_key_and_certificate, read_trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,12 @@ class SignatureCheck:
         if signature is None:
             return Signed("NOT signed", {"state": "none"})
         try:
-            found = self._verifier.verify(signature, notification.payload, now=datetime.now(UTC))
+            found = self._verifier.verify(
+                signature,
+                notification.payload,
+                now=datetime.now(UTC),
+                media_type=notification.media_type,
+            )
             if not topic_agrees(found.topic, notification.topic):
                 raise SignatureInvalid(f"it was signed for {found.topic or 'no topic'}")
         except SignatureInvalid as error:
@@ -85,6 +91,30 @@ def read_sign(key: Path, certificate: Path) -> Sign:
     return lambda payload, id, topic: signer.sign(
         payload, id=id, topic=topic, time=datetime.now(UTC)
     )
+
+
+def read_own_key(path: Path) -> SigningKey:
+    """Read the key, and its certificate, of who signs messages.
+
+    Raises:
+        CommandFailed: They cannot be read, or do not belong together.
+    """
+    try:
+        return read_key_and_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"--bound-to: {path}: {_why(error)}") from error
+
+
+def read_trusted(path: Path) -> Trust:
+    """Read the certificates of whose messages are believed.
+
+    Raises:
+        CommandFailed: They cannot be read.
+    """
+    try:
+        return read_trust(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"--trust: {path}: {_why(error)}") from error
 
 
 def _why(error: OSError | ValueError) -> str:

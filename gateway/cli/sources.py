@@ -5,7 +5,13 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.logins import AllowBasicOption, PasswordFileOption, UserOption, read_login
+from gateway.cli.logins import (
+    AllowBasicOption,
+    NegotiateOption,
+    PasswordFileOption,
+    UserOption,
+    read_login,
+)
 from gateway.cli.options import (
     GATEWAY,
     Form,
@@ -114,6 +120,7 @@ def add_(
     user: UserOption = None,
     password_file: PasswordFileOption = None,
     allow_basic: AllowBasicOption = False,
+    negotiate: NegotiateOption = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe the gateway at a producer.
@@ -145,7 +152,7 @@ def add_(
         asked |= {"resource": resource, "mode": mode}
     if existing:
         asked |= {"existing": True}
-    asked |= read_login(user, password_file, allow_basic=allow_basic)
+    asked |= read_login(user, password_file, allow_basic=allow_basic, negotiate=negotiate)
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
     make_one(

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TypedDict, Unpack
 
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
@@ -16,6 +17,19 @@ RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
 PARTING_TIME = 5.0
 """Seconds that an Unsubscribe may take when its program ends."""
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """What a subscriber wants, in the arguments of `Client.subscribe`."""
+
+    topic: str | None
+    xpath: str | None
+    namespaces: Mapping[str, str] | None
+    selector: Selector | None
+    reliable: bool
+    assurance: DeliveryAssurance | None
+    since: str | None
+    order_key: str | None
 
 
 class RenewedSubscription:
@@ -93,26 +107,18 @@ async def subscribed(
     client: AnyClient,
     consumer: str,
     *,
-    topic: str | None = None,
-    xpath: str | None = None,
-    namespaces: Mapping[str, str] | None = None,
     lease: timedelta = LEASE,
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
-    reliable: bool = False,
-    assurance: DeliveryAssurance | None = None,
-    since: str | None = None,
-    order_key: str | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
-    selector: Selector | None = None,
+    **wanted: Unpack[SubscribeOptions],
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *selector*, *lease*, *reliable*, *assurance*, *since* and *order_key* are
-    as in `Client.subscribe`,
-    *every* and *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for
-    which no `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
+    *lease* and what is *wanted* are as in `Client.subscribe`, *every* and *troubled* as in
+    `RenewedSubscription`. *authorize* is for a protected topic, for which no `GridClient` can ask,
+    and *exact* as in `EventClient.subscribe`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -129,18 +135,7 @@ async def subscribed(
                 "EventClient, or --spec cloudevents)"
             )
         subscribe = partial(client.subscribe, exact=exact)
-    granted = await subscribe(
-        consumer,
-        topic=topic,
-        xpath=xpath,
-        namespaces=namespaces,
-        lease=lease,
-        reliable=reliable,
-        assurance=assurance,
-        since=since,
-        order_key=order_key,
-        selector=selector,
-    )
+    granted = await subscribe(consumer, lease=lease, **wanted)
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:
         async with asyncio.TaskGroup() as group:

@@ -5,12 +5,14 @@ import asyncio
 import random
 import ssl
 import time
+from typing import TYPE_CHECKING
 
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import Sign, fresh_id, signed_properties, spec_of
+from gateway.client.sequence_binding import BoundTo, binding_of, checking_by, signing_by
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -25,6 +27,9 @@ from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.soap.properties import properties_block
 
+if TYPE_CHECKING:
+    from mediation.ws_security import Trust
+
 PATIENCE = 120.0
 """Seconds that an event is sent again and again."""
 END = 10.0
@@ -38,6 +43,7 @@ class SequencePublisher(Speaker):
 
     Args:
         patience: Seconds that an event is sent again and again before that is an error.
+        bound_to, trust: As of `gateway.client.reliable.ReliableClient`.
     """
 
     def __init__(
@@ -51,6 +57,8 @@ class SequencePublisher(Speaker):
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
         credentials: Credentials | None = None,
+        bound_to: BoundTo = None,
+        trust: "Trust | None" = None,
     ) -> None:
         super().__init__(url, timeout=timeout, tls=tls, proxy=proxy, credentials=credentials)
         self._spec: Spec = spec_of(version)
@@ -58,7 +66,10 @@ class SequencePublisher(Speaker):
         wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap
         self._store = MemoryStore()
         policy = Policy(interval=0.5, ceiling=5.0, tries=max(3, int(patience)))
-        self._endpoint = Endpoint(Party(self._store, fresh_id, random.random, policy=policy))
+        self._sign_message, self._check = signing_by(bound_to), checking_by(trust, bound_to)
+        binding = binding_of(bound_to, rm)
+        party = Party(self._store, fresh_id, random.random, policy=policy, binding=binding)
+        self._endpoint = Endpoint(party)
         target = EndpointReference(self._address, wsa)
         self._channel = Channel(target, Wire(rm, wsa, soap), anonymous(wsa))
         self._number = 0
@@ -150,14 +161,22 @@ class SequencePublisher(Speaker):
             await asyncio.sleep(pause)
 
     async def _send(self, outgoing: Outgoing) -> None:
-        headers = dict(outgoing.http_headers)
+        headers, body = dict(outgoing.http_headers), outgoing.envelope
+        if self._sign_message is not None:
+            body = await asyncio.to_thread(self._sign_message, body)
         try:
             answer = await self._caller.call(
-                "POST", outgoing.to.address, body=outgoing.envelope, headers=headers
+                "POST", outgoing.to.address, body=body, headers=headers
             )
         except GatewayError as error:
             self._why = str(error)
             return
+        if self._check is not None and answer.body:
+            try:
+                await asyncio.to_thread(self._check, answer.body)
+            except GatewayError as error:
+                self._why = f"{error} ({answer.words})"
+                return
         if not self._counts(answer):
             self._why = answer.words
             return

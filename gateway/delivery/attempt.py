@@ -4,16 +4,25 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 
+from filters import Topic
 from gateway.delivery.contents import Contents
 from gateway.delivery.destinations.probation import Probations
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.sequence_attempt import SequenceSending
-from gateway.delivery.verdicts import Outcome, Verdict, failed, judge, judge_acknowledged
+from gateway.delivery.verdicts import (
+    WITHDRAWN,
+    Outcome,
+    Verdict,
+    failed,
+    judge,
+    judge_acknowledged,
+)
 from gateway.egress import (
     Answer,
     Posted,
@@ -23,13 +32,18 @@ from gateway.egress import (
     Transport,
 )
 from gateway.egress.returning_events import Origins
+from gateway.mailboxes.transport import SCHEME as MAILBOX_SCHEME
+from gateway.model.subscriber_grants import SubscriberGrant
 from gateway.parsing import Busy, Parsing
 from mediation.cloudevents import Secret, signature
+from mediation.model.messages import Subscription
 from mediation.rendering import Shape
 
 if TYPE_CHECKING:
     from gateway.observing.spans import Spans
 
+MayGet: TypeAlias = Callable[[Subscription, Topic | None], bool]
+"""Whether a subscriber may get what is published on a topic; None is an event without one."""
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
 """Hears how an attempt ended."""
 
@@ -46,6 +60,8 @@ class Attempts:
         probations: The hosts that have not agreed.
         sequences: Sends deliveries in sequences.
         spans: Tells the trace of each attempt; None where none is told.
+        may_get: Says whether a subscriber may get what is on a topic now, whatever it could when
+            the event was matched; None: all may.
     """
 
     def __init__(
@@ -58,7 +74,9 @@ class Attempts:
         probations: Probations | None = None,
         sequences: SequenceSending | None = None,
         spans: "Spans | None" = None,
+        may_get: MayGet | None = None,
     ) -> None:
+        self._may_get = may_get
         self._transport = transport
         self._posting = transport if isinstance(transport, Posting) else None
         self._loop = asyncio.get_running_loop()
@@ -71,6 +89,21 @@ class Attempts:
         """Answers to what was posted that have a body."""
         self.attachments_dropped = 0
         """Left out of deliveries, for want of a packaging that the consumer reads."""
+
+    @property
+    def checks_rights(self) -> bool:
+        """True if subscribers may lose rights to what waits for them."""
+        return self._may_get is not None
+
+    def is_withdrawn(self, pending: PendingDelivery) -> bool:
+        """True if the subscriber of *pending* has no right to its event any more."""
+        if self._may_get is None or pending.heartbeat:
+            return False
+        topic = pending.message.notification.topic
+        return not self._may_get(pending.outbox.entry.subscription, topic)
+
+    def _is_any_withdrawn(self, pending: PendingDelivery) -> bool:
+        return self._may_get is not None and any(map(self.is_withdrawn, pending.carried))
 
     def may_follow(self, outbox: Outbox) -> bool:
         """True if an attempt of *outbox* would go the way of those that are in flight, behind
@@ -85,7 +118,7 @@ class Attempts:
         outbox = pending.outbox
         if outbox.entry.delivery.reliable:
             return None  # Its number has to be committed first.
-        if not self._contents.are_ready(pending):
+        if not self._contents.are_ready(pending) or self._is_any_withdrawn(pending):
             return None
         try:
             lane = self._posting.lane(outbox.entry.target) if self._posting is not None else None
@@ -109,15 +142,20 @@ class Attempts:
         try:
             if not self._contents.are_ready(pending):
                 await self._prepare(pending)
+            numbered = pending.outbox.entry.delivery.reliable
+            if not numbered and self._is_any_withdrawn(pending):
+                return WITHDRAWN
             request = self._request(pending)
-            if pending.outbox.entry.delivery.reliable:
+            if self._may_get is not None:
+                request = replace(request, wanted=lambda: not self._is_any_withdrawn(pending))
+            if numbered:
                 return await self._send_in_sequence(pending, request)
             answer = await self._transport.send(request)
             outcome = await self._judge(pending, request, answer)
             if answer.dropped and outcome.verdict is Verdict.DELIVERED:
                 self._note_dropped(pending, answer.dropped)
         except SendFailed as error:
-            return failed(error)
+            return WITHDRAWN if self._is_any_withdrawn(pending) else failed(error)
         except Busy:  # Too much is written just now.
             return Outcome(Verdict.RETRY)
         except Exception:
@@ -150,7 +188,7 @@ class Attempts:
     async def _send_in_sequence(self, pending: PendingDelivery, request: Request) -> Outcome:
         if self._sequences is None:
             return Outcome(Verdict.RETRY)
-        outcome, dropped = await self._sequences.send(pending, request)
+        outcome, dropped = await self._sequences.send(pending, request, withdrawn=self.is_withdrawn)
         if dropped and outcome.verdict is Verdict.DELIVERED:
             self._note_dropped(pending, dropped)
         return outcome
@@ -187,8 +225,23 @@ class Attempts:
             origin=content.origin,
             admit=self._gate(pending.outbox),
             owner=entry.subscription.owner,
+            grant=self._grant(pending),
             expires=None if pending.message.expires_at == math.inf else pending.message.expires_at,
         )
+
+    def _grant(self, pending: PendingDelivery) -> SubscriberGrant | None:
+        """The right by which a subscriber gets what *pending* carries into its mailbox, from which
+        it may be fetched much later; None where rights do not matter."""
+        entry = pending.outbox.entry
+        if self._may_get is None or entry.target.scheme != MAILBOX_SCHEME or pending.heartbeat:
+            return None
+        topics = {
+            None if topic is None else str(topic)
+            for topic in (one.message.notification.topic for one in pending.carried)
+        }
+        rights = entry.subscription.policy.rights
+        delegation = rights.delegation if rights is not None else None
+        return SubscriberGrant(entry.subscription.owner, tuple(topics), delegation)
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
         """The question asked before anything is written to an address; None: nothing is asked."""

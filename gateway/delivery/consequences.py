@@ -1,205 +1,191 @@
-"""The consequences of attempts, carried out: what `policy` decides is done to the outbox, the
-backlog and the settlement (`Consequences`)."""
+"""The consequences of an attempt: pure functions of its outcome and of what went before.
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+delivered ------------------------------------------> Done
+not delivered, its subscription has ended ----------> Done
+its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
+wanted at most once --------------------------------> Done (gone or hopeless: and GiveUp)
+its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it has ended
+rejected or too large, with others in its message --> Split
+rejected, gone, too large --------------------------> Bury (gone: and GiveUp; too large for who
+                                                       wants none after it: and GiveUp at once)
+failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
+timed out, as those before it, and there is a list --> Bury, and Rest
+failed otherwise -----------------------------------> Retry
+nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
+"""
 
-import structlog
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from gateway.delivery.backlog import BacklogStorage
-from gateway.delivery.batching import times_apart
-from gateway.delivery.entry import Entry
-from gateway.delivery.outbox import PendingDelivery
-from gateway.delivery.pending import Message
-from gateway.delivery.policy import (
-    Bury,
-    Done,
-    GiveUp,
-    History,
-    Rest,
-    Retry,
-    Split,
-    Step,
-    decide,
-)
 from gateway.delivery.retry_schedule import Schedule
-from gateway.delivery.settlement import Settlement
-from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.dead_letter_reasons import DeathReason
-from gateway.security.resource_addresses import shown
-from gateway.store import bookmarks
-from mediation.model.delivery_modes import Oversize
 
-_log = structlog.get_logger("dragoman.delivery")
+HOPELESS = 5 * 86400.0
+"""Seconds without a delivery after which a subscription ends,"""
+HOPELESS_ATTEMPTS = 20
+"""if so many attempts in a row failed."""
+
+TOO_LARGE = "An event is too large for the consumer, which wants none after it."
+UNTIL_ENDED = 60.0
+"""Seconds until the next attempt of a subscription that ends, should that not be possible now."""
+REFUSALS = {
+    Verdict.GONE: "The consumer answered that it is gone.",
+    Verdict.UNWANTED: "The consumer refused further deliveries.",
+}
+"""Why a subscription ends after one answer, to an event or to a heartbeat, by its verdict."""
+RETRIES_USED = "The attempts that the consumer asked for are used up."
+FORBIDDEN = "The consumer's address is not allowed."
+NOT_MADE = "A delivery could not be made, and none may be left out of its sequence."
+NOTHING_DELIVERED = "Nothing could be delivered for five days."
 
 
-class Consequences:
-    """Does what attempts lead to.
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of a delivery, read when an attempt has failed. Times are POSIX seconds.
 
-    Args:
-        give_up: Called with a subscription that ends, and why.
+    Attributes:
+        attempts: Attempts of the delivery, this one counted unless it was a probe ahead of time.
+        answered: Those of them that were answered.
+        delay: Seconds until the next attempt by the schedule; None when all are used up.
+        since: When the message came.
+        behind: Deliveries of the subscription that wait behind this one.
+        ended: Its subscription has ended.
+        failing_for: Seconds for which every attempt of the subscription failed.
+        failing_attempts: The number of these attempts.
+        cancels: The subscriber wants no more after an event that is too large for it.
+        together: The deliveries that the attempt carried.
+        unbroken: None of the subscription may be left out: they are numbered in a sequence.
+        timeouts: Attempts of the subscription that timed out since its consumer last answered with
+            success or a refusal, this one counted.
+        once: The subscriber wants each event at most once: it is not tried again, and not kept.
     """
 
-    def __init__(
-        self,
-        settlement: Settlement,
-        backlog: BacklogStorage,
-        schedule: Schedule,
-        *,
-        give_up: Callable[[Entry, str], None],
-    ) -> None:
-        self._settlement = settlement
-        self._backlog = backlog
-        self._schedule = schedule
-        self._give_up = give_up
-        self._loop = asyncio.get_running_loop()
+    attempts: int
+    answered: int
+    delay: float | None
+    since: float
+    behind: int = 0
+    ended: bool = False
+    failing_for: float = 0.0
+    failing_attempts: int = 0
+    cancels: bool = False
+    together: int = 1
+    unbroken: bool = False
+    timeouts: int = 0
+    once: bool = False
 
-    def delivered(self, deliveries: Sequence[PendingDelivery], *, hurry: bool) -> None:
-        """Note that *deliveries*, which one attempt carried, are made.
 
-        Args:
-            hurry: The messaging system waits for much that is not settled.
-        """
-        entry = deliveries[0].outbox.entry
-        resolved: list[Message] = []
-        rows: list[PendingDelivery] = []
-        numbers = deliveries[0].outbox.unsaved_numbers
-        if entry.delivery.bookmarks:
-            self._acknowledge(entry, max(one.position for one in deliveries), resolved)
-        for pending in deliveries:
-            if pending.left_out:  # The consumer was told that it does not get the event.
-                outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
-                self._bury(pending, DeathReason.TOO_LARGE, outcome)
-            elif pending.outbox.deliver(pending):
-                rows.append(pending)
-            elif entry.delivery.bookmarks:
-                resolved.append(pending.message)
-            elif numbers is not None:
-                self._settlement.delivered(pending.message, entry)
-                resolved.append(pending.message)
-            else:
-                self._settlement.resolved(pending.message, entry, "delivered")
-        if numbers is not None:  # A repetition before the commit is recognised by the sequence.
-            self._settlement.note(numbers, resolved, hurry=hurry)
-        for pending in rows:
-            self._backlog.delivered(pending)
-            self._settlement.traces.delivered(pending.message.notification, entry.id)
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The delivery is at its end; *total* counts it."""
 
-    def expired(self, pending: PendingDelivery) -> None:
-        """Note that nobody gets the event of *pending* any more: its life is over."""
-        if pending.outbox.expire(pending):
-            self._backlog.expire(pending)
-        else:
-            self._settlement.resolved(pending.message, pending.outbox.entry, "expired")
+    total: str
 
-    def failed(self, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
-        """Do what the failed attempt of *deliveries* leads to."""
-        schedule = self._schedule.wanted_by(deliveries[0].outbox.entry.delivery)
-        history = self._history(deliveries, outcome, schedule)
-        for step in decide(outcome, history, schedule, now=time.time()):
-            self._take(step, deliveries, outcome)
 
-    def _history(
-        self, deliveries: Sequence[PendingDelivery], outcome: Outcome, schedule: Schedule
-    ) -> History:
-        """Count a failed attempt of *deliveries*, and say what went before it: what they were
-        through together the first tells for all."""
-        pending = deliveries[0]
-        outbox, entry = pending.outbox, pending.outbox.entry
-        delay: float | None
-        if pending.counts or outcome.verdict is not Verdict.RETRY:
-            for one in deliveries:
-                one.count_attempt(answered=outcome.answered)
-            delay = schedule.next(pending.attempts)
-        else:
-            delay = max(0.0, pending.due - time.time())
-        since = entry.state.failing_since
-        return History(
-            attempts=pending.attempts,
-            answered=pending.answered,
-            delay=delay,
-            since=pending.since,
-            behind=outbox.waiting - sum(one.state is State.HELD for one in deliveries),
-            ended=entry.ended,
-            failing_for=0.0 if since is None else self._loop.time() - since,
-            failing_attempts=entry.state.failing_attempts,
-            cancels=entry.delivery.oversize is Oversize.CANCEL,
-            together=len(deliveries),
-            unbroken=bool(entry.delivery.reliable),
-            timeouts=entry.state.timeouts,
-            once=entry.delivery.at_most_once,
-        )
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The delivery is tried again *at* a POSIX time."""
 
-    def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
-        """Do one thing that an attempt of *deliveries* led to."""
-        match step:
-            case Done(total):
-                for pending in deliveries:
-                    if pending.outbox.drop(pending):
-                        self._settlement.resolved(pending.message, pending.outbox.entry, total)
-            case Retry(at):
-                self._retry(deliveries, [at] * len(deliveries))
-            case Split(at):
-                deliveries[0].outbox.hurry()
-                self._retry(deliveries, times_apart(at, len(deliveries)))
-            case Bury(reason):
-                for pending in deliveries:
-                    self._bury(pending, reason, outcome)
-            case Rest(seconds):
-                outbox = deliveries[0].outbox
-                outbox.rest(seconds, self._loop.time())
-                _log.warning(
-                    "delivery.black-listed",
-                    subscription=outbox.entry.id,
-                    consumer=shown(outbox.entry.target.url),
-                    timeouts=outbox.entry.state.timeouts,
-                    seconds=seconds,
-                )
-            case GiveUp(text, at_once):
-                outbox = deliveries[0].outbox
-                if at_once:
-                    outbox.wait_for_end(text, self._loop.time())
-                self._give_up(outbox.entry, text)
+    at: float
 
-    def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
-        death = self._backlog.bury(pending, reason, outcome)
-        _log.warning(
-            "delivery.dead",
-            subscription=death.subscription,
-            delivery=death.delivery_id,
-            message=pending.message.notification.id,
-            reason=reason.value,
-            failure=death.failure,
-        )
 
-    def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:
-        """Keep that the sink of *entry*, which has bookmarks, has acknowledged all up to
-        *position*.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Deliveries that one message carried are tried once more, each by itself, from a POSIX time
+    *at* on: one event that its consumer refuses must not take the others with it."""
 
-        Only then are messages settled that are *resolved* with it, or rows removed: a bookmark
-        before it is refused for ever, also after a crash, for nothing behind it would come again.
-        """
-        entry.state.acknowledged = max(entry.state.acknowledged, position)
+    at: float
 
-        def kept(_: None) -> None:
-            for message in resolved:
-                self._settlement.resolved(message, entry, "delivered")
 
-        operation = partial(bookmarks.acknowledge, subscription=entry.id, position=position)
-        self._settlement.submit(operation, kept)
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """The delivery becomes a dead letter."""
 
-    def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
-        """Put *deliveries* off, each until its one of *times*."""
-        outbox = deliveries[0].outbox
-        numbers = self._loop.time() - time.time()
-        failed = []
-        for pending, at in zip(deliveries, times, strict=True):
-            if outbox.postpone(pending, at, at + numbers):
-                self._backlog.postpone(pending)
-            else:
-                failed.append(pending)
-        self._backlog.hold_outbox(outbox, failed)  # And what stands behind it in memory.
+    reason: DeathReason
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The subscription ends; *at_once*: nothing more is sent until it has."""
+
+    text: str
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The subscription is black-listed for so many *seconds*: nothing is sent, and every message
+    is a dead letter."""
+
+    seconds: float
+
+
+Step: TypeAlias = Done | Retry | Split | Bury | GiveUp | Rest
+
+DELIVERED = (Done("delivered"),)
+CANCELLED = (Done("cancelled"),)
+
+
+def decide(
+    outcome: Outcome, history: History, schedule: Schedule, *, now: float
+) -> tuple[Step, ...]:
+    """The steps that follow an attempt that ended *now*, in order."""
+    if outcome.verdict is Verdict.DELIVERED:
+        return DELIVERED
+    if history.ended:
+        return CANCELLED
+    if outcome.verdict is Verdict.UNWANTED:
+        return (Retry(now + UNTIL_ENDED), GiveUp(REFUSALS[outcome.verdict]))
+    if outcome.verdict is Verdict.BROKEN:
+        return (Retry(now + UNTIL_ENDED), GiveUp(outcome.why or NOT_MADE))
+    steps = _steps(outcome, history, schedule, now)
+    if history.once:
+        return (*CANCELLED, *(step for step in steps if isinstance(step, GiveUp)))
+    if not history.unbroken or not any(isinstance(step, Bury) for step in steps):
+        return steps
+    given_up = next((step for step in steps if isinstance(step, GiveUp)), GiveUp(NOT_MADE))
+    return (Retry(now + UNTIL_ENDED), given_up)
+
+
+def _steps(outcome: Outcome, history: History, schedule: Schedule, now: float) -> tuple[Step, ...]:
+    if outcome.verdict is Verdict.REJECTED and history.together > 1:
+        return (Split(now),)
+    if outcome.verdict is not Verdict.RETRY:
+        too_large = outcome.failure is FailureKind.TOO_LARGE
+        bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)
+        if too_large and history.cancels:
+            return (bury, GiveUp(TOO_LARGE, at_once=True))
+        why = REFUSALS.get(outcome.verdict)
+        return (bury, GiveUp(why)) if why else (bury,)
+    steps = _after_failure(outcome, history, schedule, now)
+    if history.failing_for > HOPELESS and history.failing_attempts >= HOPELESS_ATTEMPTS:
+        steps += (GiveUp(NOTHING_DELIVERED),)
+    return steps
+
+
+def _after_failure(
+    outcome: Outcome, history: History, schedule: Schedule, now: float
+) -> tuple[Step, ...]:
+    black_list = schedule.black_list
+    if (
+        black_list is not None
+        and outcome.failure is FailureKind.TIMEOUT
+        and history.timeouts >= black_list.after
+        and not history.unbroken
+    ):
+        return (Bury(DeathReason.BLACK_LISTED), Rest(black_list.seconds))
+    forbidden = outcome.failure is FailureKind.FORBIDDEN
+    if forbidden and history.attempts >= schedule.forbidden:
+        return (Bury(DeathReason.EGRESS_FORBIDDEN), GiveUp(FORBIDDEN))
+    if history.delay is None:
+        bury = Bury(DeathReason.EXHAUSTED)
+        return (bury, GiveUp(RETRIES_USED)) if schedule.gives_up else (bury,)
+    # A consumer that answers is there: it delays those behind no longer than a few attempts.
+    patient = history.unbroken or not history.behind
+    if history.answered >= schedule.answered and not patient:
+        return (Bury(DeathReason.EXHAUSTED),)
+    if now - history.since > schedule.age:
+        return (Bury(DeathReason.EXPIRED_BACKLOG),)
+    return (Retry(now + max(history.delay, outcome.retry_after or 0.0)),)

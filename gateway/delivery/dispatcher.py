@@ -6,7 +6,8 @@ The way of one delivery, in the order of this file:
       next       its turn has come: the scheduler asks for it (a row is loaded first)
       ...        the attempt: `scheduler` starts it, `attempt` renders, sends and judges
     completed    its outcome is noted at its outbox and destination
-      _conclude  `policy` decides, `consequences` does: done, retry, bury, give up the subscription
+      _conclude  `consequences` decides, `attempt_results` does: done, retry, bury, give up the
+                 subscription
       _after     the next one of its outbox starts, or waits for its turn
     stalled      meanwhile, it or one of its neighbours takes long: all goes to the store
 
@@ -25,8 +26,9 @@ from functools import partial
 import structlog
 
 from adapters import Delivery
+from gateway.delivery.attempt_results import AttemptResults
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
-from gateway.delivery.consequences import Consequences
+from gateway.delivery.consequences import REFUSALS
 from gateway.delivery.contents import room_in
 from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.destinations.failures import Trouble
@@ -35,12 +37,11 @@ from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
 from gateway.delivery.outboxes import PATIENCE, MessagesInMemory, Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.pending import Message
-from gateway.delivery.policy import REFUSALS
 from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Settlement
 from gateway.delivery.states import State
-from gateway.delivery.verdicts import Outcome, Verdict
+from gateway.delivery.verdicts import NOTHING_SENT, Outcome, Verdict
 from gateway.model.dead_letter_reasons import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store
@@ -127,12 +128,12 @@ class Dispatcher:
             owner_bytes=owner_bytes,
             system_events=scheduler.system_events,
         )
-        self._consequences = Consequences(
+        self._results = AttemptResults(
             self.settlement, self.backlog, self._schedule, give_up=give_up
         )
         self._half = max(1, prefetch // 2)
         self._window = window
-        self._messages = MessagesInMemory(self._loop, lambda: self.patience, self.stalled)
+        self._messages = MessagesInMemory(self._loop, self.patience_for, self.stalled)
         self.outboxes = Outboxes(self._make_outbox, self._forgotten)
         self._stopped = False
         self._abandoned = False
@@ -168,7 +169,7 @@ class Dispatcher:
         now = self._loop.time()
         message = Message(delivery.notification, delivery, now)
         message.unsettled = 1
-        self.settlement.messages += 1
+        self.settlement.take(message)
         author = self._share.author
         self._position = position = next_position(self._position, time.time_ns(), author)
         wall = time.time()
@@ -194,7 +195,7 @@ class Dispatcher:
                 continue
             outbox = self.outboxes[entry]
             message.unsettled += 1
-            self.settlement.matched()
+            self.settlement.matched(message)
             if entry.state.rests_until > now:
                 reason = DeathReason.BLACK_LISTED
                 self.backlog.bury_unsent(message, entry, position, wall, reason)
@@ -223,7 +224,7 @@ class Dispatcher:
                 self._pass_by(entry)
                 continue
             message.unsettled += 1
-            self.settlement.matched()
+            self.settlement.matched(message)
             self.backlog.bury_unsent(message, entry, position, wall, DeathReason.FILTER_BUDGET)
         if deliveries:
             self._messages[message] = deliveries
@@ -257,7 +258,7 @@ class Dispatcher:
         never stored, so that one for which there is no room now is given up."""
         now, outbox = self._loop.time(), self.outboxes[entry]
         message.unsettled += 1
-        self.settlement.matched()
+        self.settlement.matched(message)
         if outbox.batched:
             outbox.gather(now)
         if entry.state.rests_until > now or self._must_wait(outbox):
@@ -274,7 +275,7 @@ class Dispatcher:
                 self._pass_by(entry)
                 continue
             message.unsettled += 1
-            self.settlement.matched()
+            self.settlement.matched(message)
             self.settlement.resolved(message, entry, "expired")
 
     def _pass_by(self, entry: Entry) -> None:
@@ -298,11 +299,13 @@ class Dispatcher:
         """The part of the work that it does."""
         return self._share
 
-    @property
-    def patience(self) -> float:
-        """Seconds after which an attempt counts as stalled."""
+    def patience_for(self, tenant: str) -> float:
+        """Seconds after which an attempt for *tenant* counts as stalled: fewer while much is
+        unsettled, and this tenant has an equal share of that, or more."""
         crowded = self.settlement.live > CROWD // 2 and self.settlement.messages > 1
         if self.settlement.messages < self._half and not crowded:
+            return PATIENCE
+        if not self.settlement.has_share(tenant):
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.scheduler.answer_time))
 
@@ -359,7 +362,7 @@ class Dispatcher:
             self._ready(outbox)
             return None
         if not outbox.entry.delivery.reliable:  # It may have its number: its attempt finds out.
-            self._expire(outbox)
+            self._drop_unsendable(outbox)
         if outbox.must_load:
             self.backlog.load(outbox)
             return None
@@ -376,10 +379,15 @@ class Dispatcher:
             outbox.take_batch(pending, room_in(outbox.entry))
         return pending
 
-    def _expire(self, outbox: Outbox) -> None:
-        """Let go of what *outbox* would send next, but for events whose life is over."""
-        for pending in outbox.take_expired(time.time()):
-            self._consequences.expired(pending)
+    def _drop_unsendable(self, outbox: Outbox) -> None:
+        """Let go of what *outbox* would send next, but for events whose life is over, and those to
+        which its subscriber has lost its right."""
+        wall = time.time()
+        for pending in outbox.take_unsendable(lambda one: one.message.expires_at <= wall):
+            self._results.expired(pending)
+        if self.scheduler.checks_rights:
+            for pending in outbox.take_unsendable(self.scheduler.is_withdrawn):
+                self._results.withdrawn(pending)
 
     def _may_go(self, outbox: Outbox, now: float) -> bool:
         """True if one more of *outbox* may be in flight.
@@ -404,8 +412,10 @@ class Dispatcher:
         if self._abandoned:
             outbox.finish(pending)
             return
-        if outcome.verdict is not Verdict.EXPIRED:
+        if outcome.verdict not in NOTHING_SENT:
             self._learn(pending, outcome)
+        else:
+            outbox.breaker.withhold(self._loop.time())
         if pending.batch:  # All are one operation of the store, which tells of the last one last.
             holding = [one for one in pending.batch if one.state is State.HOLDING]
             if holding:
@@ -446,15 +456,29 @@ class Dispatcher:
         elif outcome.verdict is Verdict.DELIVERED:  # As `decide` says; it is asked for failures.
             going = self._goes_on(outbox)  # The consumer works while we count.
             hurry = self.settlement.messages >= self._half
-            self._consequences.delivered(left, hurry=hurry)
+            self._results.delivered(left, hurry=hurry)
             if going:
                 return
         elif outcome.verdict is Verdict.EXPIRED:
             for one in left:
-                self._consequences.expired(one)
+                self._results.expired(one)
+        elif outcome.verdict is Verdict.WITHDRAWN:
+            self._end_withdrawn(left)
         else:
-            self._consequences.failed(left, outcome)
+            self._results.failed(left, outcome)
         self._after(outbox)
+
+    def _end_withdrawn(self, deliveries: Iterable[PendingDelivery]) -> None:
+        """End those of *deliveries*, of one attempt, to which their subscriber has no right; others
+        that were to go with them have another turn."""
+        others = []
+        for pending in deliveries:
+            if self.scheduler.is_withdrawn(pending):
+                self._results.withdrawn(pending)
+            else:
+                others.append(pending)
+        if others:
+            self._results.again(others)
 
     # After an attempt.
 
@@ -473,7 +497,7 @@ class Dispatcher:
         """Start the first delivery that *outbox* has in memory alone, where it stands behind
         nothing and nobody, as `accept` does. Returns whether it was started."""
         if not outbox.entry.delivery.reliable:
-            self._expire(outbox)
+            self._drop_unsendable(outbox)
         if not (outbox.live and outbox.may_go_on and self._may_go(outbox, self._loop.time())):
             return False
         pending = outbox.take_live()

@@ -7,6 +7,7 @@ connections and its breaker count for all.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from gateway.delivery.outbox import Outbox
 from gateway.delivery.partition_share import AUTHORS, author, next_position
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.status import DeliveryStatus, failing_among, status_of
+from gateway.delivery.verdicts import Verdict
 from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 from gateway.observing.system_events import DEAD_LETTER
@@ -89,9 +91,14 @@ class Dispatchers:
         """Leave further messages of *partition* to the messaging system."""
         return self._of.pop(partition, None)
 
-    async def wait_for_capacity(self) -> None:
+    def has_capacity(self, tenant: str) -> bool:
+        """Whether there is room in memory for another message of *tenant*."""
+        return all(one.settlement.has_capacity(tenant) for one in self._of.values())
+
+    async def wait_for_capacity(self, tenant: str) -> None:
+        """Wait until there is room in memory for another message of *tenant*."""
         for dispatcher in list(self._of.values()):
-            await dispatcher.settlement.wait_for_capacity()
+            await dispatcher.settlement.wait_for_capacity(tenant)
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -239,6 +246,14 @@ class Dispatchers:
             "verdict",
             {verdict.value: number for verdict, number in scheduler.verdicts.items()},
         )
+        if scheduler.of_tenants:
+            tried, delivered = Counter[str](), Counter[str]()
+            for (tenant, verdict), attempts in scheduler.of_tenants.items():
+                tried[tenant] += attempts
+                delivered[tenant] += attempts * (verdict == Verdict.DELIVERED.value)
+            text = "Delivery attempts for a tenant's subscriptions"
+            yield counters("tenant_attempts", f"{text}.", "tenant", tried)
+            yield counters("tenant_delivered", f"{text} that succeeded.", "tenant", delivered)
         yield histograms(
             "attempt_seconds",
             "Seconds that delivery attempts took, by verdict.",

@@ -11,18 +11,18 @@ memory alone (``live``).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Protocol
 
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
+from gateway.delivery.consequences import UNTIL_ENDED
 from gateway.delivery.destinations.breaker import FAILURES, FIRST_PROBE, Breaker
 from gateway.delivery.destinations.destination import Destination
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
-from gateway.delivery.policy import UNTIL_ENDED
 from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.delivery.timers import Timed
@@ -62,9 +62,8 @@ class Owner(Protocol):
     def stalled(self, outbox: "Outbox") -> None:
         """Go on though an attempt of *outbox*, or of a neighbour at its destination, takes long."""
 
-    @property
-    def patience(self) -> float:
-        """Seconds after which an attempt counts as stalled."""
+    def patience_for(self, tenant: str) -> float:
+        """Seconds after which an attempt for *tenant* counts as stalled."""
 
     @property
     def share(self) -> PartitionShare:
@@ -399,13 +398,15 @@ class Outbox(Timed):
             return loaded
         return self._take_first(self.live)
 
-    def upcoming(self, most: int, wall: float) -> list[PendingDelivery]:
+    def upcoming(
+        self, most: int, unsendable: Callable[[PendingDelivery], bool]
+    ) -> list[PendingDelivery]:
         """Deliveries in memory that are sent next, in order, each by itself; without those that are
-        expired at the POSIX time *wall*."""
+        *unsendable*."""
         if self.batched:
             return []
         waiting = islice(self.live if not self.stored else self.loaded, most)
-        return [one for one in waiting if one.message.expires_at > wall]
+        return [one for one in waiting if not unsendable(one)]
 
     def take_live(self) -> PendingDelivery | None:
         """Take the first delivery in memory alone that may start; None: those of its key are under
@@ -521,19 +522,21 @@ class Outbox(Timed):
             self._remove_row(pending)
         return held
 
-    def take_expired(self, wall: float) -> list[PendingDelivery]:
-        """Take what would be sent next, but for events whose life is over by POSIX time *wall*."""
-        expired = []
+    def take_unsendable(
+        self, unsendable: Callable[[PendingDelivery], bool]
+    ) -> list[PendingDelivery]:
+        """Take what would be sent next, but is *unsendable*."""
+        taken = []
         for waiting in (self.loaded, self.live):
-            while waiting and waiting[0].message.expires_at <= wall:
-                expired.append(waiting.popleft())
+            while waiting and unsendable(waiting[0]):
+                taken.append(waiting.popleft())
             several = self.batched or self.keyed
-            if several and any(one.message.expires_at <= wall for one in waiting):
-                expired += [one for one in waiting if one.message.expires_at <= wall]
-                left = [one for one in waiting if one.message.expires_at > wall]
+            if several and any(unsendable(one) for one in waiting):
+                taken += [one for one in waiting if unsendable(one)]
+                left = [one for one in waiting if not unsendable(one)]
                 waiting.clear()
                 waiting.extend(left)
-        return expired
+        return taken
 
     def expire(self, pending: PendingDelivery) -> bool:
         """End *pending*, whose event's life is over. Returns whether it was a row, to be

@@ -75,14 +75,14 @@ class MessagesInMemory(dict[Message, list[PendingDelivery]]):
     """Messages and their deliveries, the oldest first. Who adds one starts the timer.
 
     Args:
-        patience: Tells the seconds after which an attempt counts as stalled.
+        patience: Tells the seconds after which an attempt for a tenant counts as stalled.
         stalled: Called with the outbox of a delivery whose message is late.
     """
 
     def __init__(
         self,
         loop: AbstractEventLoop,
-        patience: Callable[[], float],
+        patience: Callable[[str], float],
         stalled: Callable[[Outbox], None],
     ) -> None:
         super().__init__()
@@ -96,11 +96,16 @@ class MessagesInMemory(dict[Message, list[PendingDelivery]]):
 
         *stalled*: this process was late itself, and answers may lie in its sockets.
         """
-        old = self._loop.time() - (PATIENCE if stalled else max(LATE, self._patience()))
+        now, oldest = self._loop.time(), dict[str, float]()
         for message in list(self):
             if message.unsettled == 0:
                 del self[message]
-            elif message.arrived <= old:
+                continue
+            old = oldest.get(message.tenant)
+            if old is None:
+                patience = PATIENCE if stalled else max(LATE, self._patience(message.tenant))
+                old = oldest[message.tenant] = now - patience
+            if message.arrived <= old:
                 for pending in self.pop(message):
                     if pending.state is State.LIVE:
                         self._stalled(pending.outbox)

@@ -16,6 +16,7 @@ from mediation.model.messages import Notification
 from mediation.model.specification import Body
 from mediation.notification.document_metadata import minimal_form
 from mediation.rendering import Recipient, Rendering, Shape
+from mediation.tenants import tenant_of_source
 
 if TYPE_CHECKING:
     from gateway.observing.spans import AttemptSpan
@@ -31,7 +32,7 @@ class Message:
 
     __slots__ = (
         "__weakref__", "accepted", "arrived", "delivery", "expires_at", "minimal", "notification",
-        "origin", "preparing", "renderings", "resolved", "unsettled",
+        "origin", "preparing", "renderings", "resolved", "tenant", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +41,7 @@ class Message:
         self.notification = notification
         self.delivery = delivery
         self.arrived = arrived
+        self.tenant = tenant_of_source(notification.source)
         self.accepted = notification.time.timestamp()
         """POSIX time at which the event was accepted."""
         expires = notification.expires

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from gateway.delivery.attempt import Attempts
+from adapters.tenant_admission import TenantAdmission
+from gateway.delivery.attempt import Attempts, MayGet
 from gateway.delivery.destination_decisions import DestinationDecisions
 from gateway.delivery.destinations.probation import ProbationLimits, Probations
 from gateway.delivery.dispatcher import Dispatcher
@@ -25,6 +26,7 @@ from gateway.observing.samples import Sample
 from gateway.observing.system_events import SystemEvents
 from gateway.parsing import Parsing
 from gateway.rooms import Room, Work
+from gateway.security.audit import Audit
 from gateway.settings.settings import WITHIN, Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
@@ -43,7 +45,10 @@ class DeliveryRoom(Room):
         trusts: Whether an owner of subscriptions is trusted.
         entries: Returns the subscriptions of which metrics tell.
         spans: Tells the trace of each attempt; None where none is told.
+        may_get: Whether a subscriber may get what is on a topic; None: all may.
+        audit: Notes who was sent documents' metadata.
         system_events: Told of subscriptions that fail and of dead letters.
+        admission: Says when work of a tenant may begin.
     """
 
     def __init__(
@@ -61,7 +66,10 @@ class DeliveryRoom(Room):
         trusts: Callable[[str], bool],
         entries: Callable[[], Collection[Entry]],
         spans: "Spans | None" = None,
+        may_get: MayGet | None = None,
         system_events: SystemEvents,
+        admission: TenantAdmission,
+        audit: Audit,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -81,6 +89,7 @@ class DeliveryRoom(Room):
             transport,
             parsing,
             calls_back=lambda target: options.of(target).calls_back,
+            token_for=lambda target, owner: options.of(target).sequence_token_for(owner),
         )
         self.sequence_sending = SequenceSending(store, self.sequence_protocol)
         attempts = Attempts(
@@ -91,6 +100,7 @@ class DeliveryRoom(Room):
             probations=self.probations,
             sequences=self.sequence_sending,
             spans=spans,
+            may_get=may_get,
         )
         scheduler = SendScheduler(
             attempts,
@@ -100,6 +110,8 @@ class DeliveryRoom(Room):
             decisions=decisions,
             quotes_answers=not settings.console_mask,
             system_events=system_events,
+            admission=admission,
+            audit=audit,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
         self.send_again = SendAgain(attempts, self.dispatchers)

@@ -12,27 +12,36 @@ from collections.abc import Collection, Iterable
 
 import structlog
 
+from adapters.tenant_admission import TenantAdmission
+from adapters.tenant_turns import TenantTurns
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.destinations.breaker import FIRST_PROBE
 from gateway.delivery.destinations.probation import Name, Probations
-from gateway.delivery.destinations.tenant_turns import TenantTurns
 from gateway.delivery.latencies import Latencies
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
 from gateway.delivery.timers import TICK, StallTimer
-from gateway.delivery.verdicts import Outcome, Verdict, failed
+from gateway.delivery.verdicts import NOTHING_SENT, Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
+from gateway.mailboxes.transport import SCHEME as MAILBOX_SCHEME
 from gateway.model.host_decisions import HostDecisions
 from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
 from gateway.observing.system_events import SystemEvents
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
+from gateway.security.audit import DELIVERED, NO_AUDIT, Audit
 from gateway.security.principals import tenant_of
+from gateway.security.resource_addresses import shown
 
 SLOTS = 512
 """Young attempts at a time."""
+BURST = 16
+"""Attempts that begin in a row, while there are several tenants, before other tasks of the event
+loop run; those of light tenants begin at once. All slots at once take 90 ms, for which no other
+tenant's event is taken. With 8, connections were left idle, messages came late, and rows of them in
+the store made a delivery cost up to half as much again."""
 YOUNG = 0.25
 """Seconds for which an attempt takes a slot."""
 MAX_IN_FLIGHT = 4096
@@ -60,6 +69,8 @@ class SendScheduler:
         decisions: The hosts that operators have forbidden.
         quotes_answers: As of `Troubles`.
         system_events: Told of subscriptions that fail and of dead letters.
+        admission: Says when an attempt for a tenant may begin.
+        audit: Notes who was sent documents' metadata.
     """
 
     def __init__(
@@ -72,7 +83,12 @@ class SendScheduler:
         decisions: HostDecisions | None = None,
         quotes_answers: bool = True,
         system_events: SystemEvents | None = None,
+        admission: TenantAdmission | None = None,
+        audit: Audit = NO_AUDIT,
     ) -> None:
+        self._admission = admission or TenantAdmission()
+        self._admission.when_resumed(self._pump)
+        self._audit = audit
         self.system_events = system_events or SystemEvents("urn:dragoman")
         self._attempts = attempts
         self._probations = probations
@@ -92,12 +108,16 @@ class SendScheduler:
         self._stalled = False
         """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
+        self._burst = 0
+        """Attempts that have begun since other tasks ran, while several tenants are sent to."""
         self.troubles = Troubles(self.system_events, quotes_answers=quotes_answers)
         self.traces = MessageTraces()
         self.attempts = AttemptLog()
         self.taps = Taps()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
+        self.of_tenants: dict[tuple[str, str], int] = {}
+        """Numbers of attempts of tenants but the default one, by tenant and verdict."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
         """The seconds that they took, by verdict."""
         self.latencies = Latencies()
@@ -126,6 +146,7 @@ class SendScheduler:
         key = target.destination, tenant_of(owner)
         found = self._destinations.get(key)
         if found is None:
+            self._admission.needed(key[1])  # From now on what is sent is counted.
             found = self._destinations[key] = OutboxDestination(key[0], self._probe, key[1])
             found.forbid(self._decisions.forbids(target.host))
         found.take()
@@ -147,7 +168,11 @@ class SendScheduler:
         Returns False when it must queue.
         """
         destination = pending.outbox.destination
-        if self._turns or not self._has_place() or not destination.is_free:
+        if not self._has_place() or not destination.is_free:
+            return False
+        if (
+            self._turns or self._burst >= BURST or self._admission.holds_back
+        ) and not self._admission.is_light(destination.tenant):
             return False
         self._start(pending)
         return True
@@ -185,6 +210,10 @@ class SendScheduler:
         self._pumping = True
         try:
             while self._turns and self._has_place():
+                if (self._burst >= BURST or self._admission.holds_back) and (
+                    not self._admission.is_light(self._turns.tenant())
+                ):
+                    break
                 destination = self._turns.popleft()
                 destination.turn(waits=False)
                 if not destination.queue or not destination.may_start(self._loop.time()):
@@ -204,6 +233,10 @@ class SendScheduler:
             self._slots > 0 and len(self._in_flight) < MAX_IN_FLIGHT and self._octets < MAX_OCTETS
         )
 
+    def _end_burst(self) -> None:
+        self._burst = 0
+        self._pump()
+
     def _start(self, pending: PendingDelivery) -> None:
         """Start an attempt: posted where a connection is open, which needs no task and no turn of
         the event loop, else in a task that makes the connection.
@@ -219,6 +252,12 @@ class SendScheduler:
         if not (pending.attempts or pending.heartbeat):
             self.latencies.attempt(pending.message, time.time())
         self._slots -= 1
+        if self._admission.counts:
+            self._admission.use(outbox.destination.tenant, pending.carried_octets)
+            if self._admission.several:
+                if not self._burst:
+                    self._loop.call_soon(self._end_burst)
+                self._burst += 1
         self._octets += pending.carried_octets if pending.batch else pending.octets
         posted = self._attempts.post(pending, self._over)
         if posted is not None:
@@ -255,27 +294,47 @@ class SendScheduler:
         self._release(pending)
         now, wall = self._loop.time(), time.time()
         destination = pending.outbox.destination
-        if outcome.connecting:
+        if outcome.verdict in NOTHING_SENT:
+            destination.withhold(now)
+        elif outcome.connecting:
             destination.breaker.failed(now)
         else:
             destination.note_answer(now)
         self.verdicts[outcome.verdict] += 1
+        if destination.tenant:
+            key = destination.tenant, _WORDS[outcome.verdict]
+            self.of_tenants[key] = self.of_tenants.get(key, 0) + 1
         self.seconds[outcome.verdict].observe(now - pending.started)
-        if outcome.verdict is not Verdict.EXPIRED:
+        if outcome.verdict not in NOTHING_SENT:
             self._note(pending, outcome, wall, now - pending.started)
         if outcome.verdict is Verdict.DELIVERED:
             if not pending.heartbeat:
                 self.latencies.deliver(pending.carried, wall)
+                if self._audit.documents:
+                    self._note_documents(pending)
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
                 self._agree(destination)
-        elif destination.probation is not None and self._probations is not None:
+        elif (
+            outcome.verdict not in NOTHING_SENT
+            and destination.probation is not None
+            and self._probations is not None
+        ):
             self._probations.failed(destination, now, at_least=outcome.retry_after or 0.0)
         pending.outbox.owner.completed(pending, outcome)
         if destination.queue:
             self._turn(destination)
         if self._turns:
             self._pump()
+
+    def _note_documents(self, pending: PendingDelivery) -> None:
+        """Have the audit log note what left the gateway; out of a mailbox it is fetched."""
+        entry = pending.outbox.entry
+        if entry.target.scheme != MAILBOX_SCHEME:
+            to = shown(entry.target.url)
+            for one in pending.carried:
+                event = one.message.notification
+                self._audit.note_documents("gateway", "", DELIVERED, event, to=to)
 
     def _note(
         self, pending: PendingDelivery, outcome: Outcome, wall: float, seconds: float
@@ -294,6 +353,15 @@ class SendScheduler:
         if self.taps.watchers and not pending.heartbeat:
             for one in pending.carried:
                 self.taps.attempted(one.message.notification, subscription, attempt)
+
+    @property
+    def checks_rights(self) -> bool:
+        """True if subscribers may lose rights to what waits for them."""
+        return self._attempts.checks_rights
+
+    def is_withdrawn(self, pending: PendingDelivery) -> bool:
+        """See `Attempts.is_withdrawn`."""
+        return self._attempts.is_withdrawn(pending)
 
     def may_follow(self, outbox: Outbox) -> bool:
         """See `Attempts.may_follow`."""
@@ -352,16 +420,17 @@ class SendScheduler:
             self._stall_timer.start()
             return
         now = self._loop.time()
-        patiences: dict[Owner, float] = {}
+        patiences: dict[tuple[Owner, str], float] = {}
         freed = False
         for pending in list(self._in_flight):
             age = now - pending.started
             if age < TICK:
                 break
             owner = pending.outbox.owner
-            patience = patiences.get(owner)
+            tenant = pending.outbox.destination.tenant
+            patience = patiences.get((owner, tenant))
             if patience is None:
-                patience = patiences[owner] = owner.patience
+                patience = patiences[owner, tenant] = owner.patience_for(tenant)
             if age >= YOUNG and pending.give_slot():
                 self._slots += 1
                 freed = True

@@ -15,7 +15,7 @@ then another sequence begins.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -28,7 +28,16 @@ from gateway.delivery.sequences import message_numbers
 from gateway.delivery.sequences.message_numbers import NumberedDelivery
 from gateway.delivery.sequences.protocol import SequenceProtocol, broken
 from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
-from gateway.delivery.verdicts import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
+from gateway.delivery.verdicts import (
+    DELIVERED,
+    NO_RIGHT,
+    NOT_ACKNOWLEDGED,
+    WITHDRAWN,
+    Outcome,
+    Verdict,
+    failed,
+    judge,
+)
 from gateway.egress import Answer, Request, SendFailed
 from gateway.reliability.party import anonymous
 from gateway.reliability.records import OutgoingSequence
@@ -59,24 +68,50 @@ class SequenceSending:
         self._protocol = protocol
         self.messages = dict.fromkeys(("acknowledged", "repeated", "unacknowledged"), 0)
 
-    async def send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
+    async def send(
+        self,
+        pending: PendingDelivery,
+        request: Request,
+        *,
+        withdrawn: Callable[[PendingDelivery], bool] = lambda _: False,
+    ) -> tuple[Outcome, int]:
         """Make an attempt, with what *request* has for it. How it ended, and how many attachments
-        were left out."""
+        were left out.
+
+        Args:
+            withdrawn: Whether the subscriber of a delivery has lost its right to the event. It gets
+                no number then. One that may have been sent with its number ends the sequence.
+        """
         try:
-            return await self._send(pending, request)
+            return await self._send(pending, request, withdrawn)
         except (StoreUnavailable, SourceFull, Fenced) as error:
             return Outcome(Verdict.RETRY, why=f"it got no number: {type(error).__name__}"), 0
 
-    async def _send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
+    async def _send(
+        self,
+        pending: PendingDelivery,
+        request: Request,
+        withdrawn: Callable[[PendingDelivery], bool],
+    ) -> tuple[Outcome, int]:
         outbox = pending.outbox
         share = outbox.owner.share
         message_id, numbers = request.message_id or "", self._numbers_of(outbox)
-        place = numbers.take(message_id, time.time())
+        lost = withdrawn(pending)
+        place = None if lost else numbers.take(message_id, time.time())
         if place is None:
             expired = pending.message.expires_at <= time.time()
-            place = await self._number(outbox, message_id, numbers, expired=expired)
-        if place.expired:
-            return Outcome(Verdict.EXPIRED), 0
+
+            def unsendable(one: PendingDelivery) -> bool:
+                return one.message.expires_at <= time.time() or withdrawn(one)
+
+            following = _following(outbox, unsendable)
+            place = await self._number(
+                outbox, message_id, numbers, following, unwanted=expired or lost
+            )
+        if place.unwanted:
+            return (WITHDRAWN if lost else Outcome(Verdict.EXPIRED)), 0
+        if lost and not (place.delivered or place.broken):
+            return broken(NO_RIGHT), 0
         for _ in range(2):
             if place.delivered:
                 self.messages["repeated"] += 1
@@ -144,11 +179,17 @@ class SequenceSending:
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
     async def _number(
-        self, outbox: Outbox, message_id: str, numbers: UnsavedNumbers, *, expired: bool
+        self,
+        outbox: Outbox,
+        message_id: str,
+        numbers: UnsavedNumbers,
+        following: Sequence[str],
+        *,
+        unwanted: bool,
     ) -> NumberedDelivery:
         subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unsaved = share.partition, time.time(), numbers.unsaved()
-        following, base = _following(outbox), self._protocol.base(subscription, outbox.entry.target)
+        base = self._protocol.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> NumberedDelivery:
             return message_numbers.assign_number(
@@ -161,11 +202,11 @@ class SequenceSending:
                 following=following,
                 unsaved=unsaved,
                 base=base,
-                expired=expired,
+                unwanted=unwanted,
             )
 
         place = await self._run(share, numbers.key, work)
-        if not place.expired:
+        if not place.unwanted or place.taken_back:
             numbers.follow(place)
         return place
 
@@ -232,12 +273,12 @@ class SequenceSending:
         return opened
 
 
-def _following(outbox: Outbox) -> list[str]:
+def _following(outbox: Outbox, unsendable: Callable[[PendingDelivery], bool]) -> list[str]:
     """The message ids of the deliveries that are sent next."""
     recipient, id_ = outbox.entry.recipient, outbox.entry.id
     return [
         delivery_id(one.message.as_seen_by(recipient).notification, id_)
-        for one in outbox.upcoming(NUMBERED_AT_ONCE - 1, time.time())
+        for one in outbox.upcoming(NUMBERED_AT_ONCE - 1, unsendable)
     ]
 
 

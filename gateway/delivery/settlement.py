@@ -50,7 +50,8 @@ MOST = 256
 NOTED = 64
 """Deliveries in sequences whose acknowledgements are noted together, at most."""
 CROWD = 2048
-"""Deliveries in memory beyond which no further message is taken from the adapter."""
+"""Deliveries in memory beyond which a message waits, unless its tenant has less than an equal share
+of them: one event may have ten thousand."""
 COUNTS = tuple(field.name for field in fields(Totals))
 """The names of the counts."""
 
@@ -92,19 +93,42 @@ class Settlement:
         self._busy = False
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._capacity: asyncio.Future[None] | None = None
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        """What is done when a tenant's next message has room in memory."""
         self.live = 0
         """Deliveries in memory that have no end and no row yet."""
+        self._live_of: dict[str, int] = {}
+        """How many of them are of each tenant."""
         self.messages = 0
         """Messages that are not settled."""
+        self._messages_of: dict[str, int] = {}
+        """How many of them are of each tenant."""
         self.uncommitted = Totals()
         """Counted already, not yet in the store."""
 
     # What became of deliveries and messages.
 
-    def matched(self) -> None:
-        """Count a new delivery."""
+    def take(self, message: Message) -> None:
+        """Count a message of the messaging system, which is to be settled."""
+        self.messages += 1
+        self._messages_of[message.tenant] = self._messages_of.get(message.tenant, 0) + 1
+
+    def _give_back(self, message: Message) -> None:
+        """Count a message as settled."""
+        self.messages -= 1
+        self._messages_of[message.tenant] -= 1
+        if not self._messages_of[message.tenant]:
+            del self._messages_of[message.tenant]
+
+    def has_share(self, tenant: str) -> bool:
+        """Whether *tenant* has at least an equal share of the messages that are not settled."""
+        own = self._messages_of.get(tenant, 0)
+        return own * len(self._messages_of) >= self.messages
+
+    def matched(self, message: Message) -> None:
+        """Count a new delivery of *message*."""
         self.live += 1
+        self._live_of[message.tenant] = self._live_of.get(message.tenant, 0) + 1
         self.uncommitted.matched += 1
 
     def skipped(self, entry: Entry) -> None:
@@ -127,7 +151,7 @@ class Settlement:
         if not self._abandoned:
             self.uncommitted.delivered += 1
             message.resolved.append((entry, "delivered"))
-            self._one_less()
+            self._one_less(message.tenant)
 
     def stored(self, message: Message) -> None:
         """Count one delivery of *message* as durable: a held row or a dead letter."""
@@ -137,15 +161,20 @@ class Settlement:
     def _less(self, message: Message) -> None:
         if self._abandoned:
             return
-        self._one_less()
+        self._one_less(message.tenant)
         self.release(message)
 
-    def _one_less(self) -> None:
+    def _one_less(self, tenant: str) -> None:
         self.live -= 1
-        if self._capacity is not None and self.live <= CROWD:
-            if not self._capacity.done():
-                self._capacity.set_result(None)
-            self._capacity = None
+        left = self._live_of[tenant] = self._live_of[tenant] - 1
+        if not left:
+            del self._live_of[tenant]
+        if self._waiting:
+            # With one tenant less, the others' shares are larger.
+            all_of_them = not left or self.live <= CROWD
+            for one in list(self._waiting) if all_of_them else (tenant,):
+                if one in self._waiting and self.has_capacity(one):
+                    self._waiting.pop(one).set_result(None)
 
     def release(self, message: Message) -> None:
         """Let *message* wait for one thing less; with none left it is settled."""
@@ -155,7 +184,7 @@ class Settlement:
         if message.unsettled:
             return
         if message.delivery is not None:
-            self.messages -= 1
+            self._give_back(message)
         self.traces.settled(message)
         share = self._share
         if share.until <= self._loop.time():
@@ -211,11 +240,20 @@ class Settlement:
         self._counting = False
         self._next()
 
-    async def wait_for_capacity(self) -> None:
-        """Wait until there is room in memory for another message."""
-        while self.live > CROWD and not self._abandoned:
-            self._capacity = self._loop.create_future()
-            await self._capacity
+    def has_capacity(self, tenant: str) -> bool:
+        """Whether there is room in memory for another message of *tenant*."""
+        if self.live <= CROWD:
+            return True
+        own = self._live_of.get(tenant, 0)
+        return own * (len(self._live_of) + (not own)) < CROWD
+
+    async def wait_for_capacity(self, tenant: str) -> None:
+        """Wait until there is room in memory for another message of *tenant*."""
+        while not (self.has_capacity(tenant) or self._abandoned):
+            waiting = self._waiting.get(tenant)
+            if waiting is None:
+                waiting = self._waiting[tenant] = self._loop.create_future()
+            await asyncio.shield(waiting)
 
     # Transactions.
 
@@ -229,9 +267,12 @@ class Settlement:
         self._noting.clear()
         self._noted = 0
         self.live = self.messages = 0
+        self._live_of.clear()
+        self._messages_of.clear()
         self.uncommitted = Totals()
-        if self._capacity is not None and not self._capacity.done():
-            self._capacity.set_result(None)
+        for waiting in self._waiting.values():
+            waiting.set_result(None)
+        self._waiting.clear()
         self._quiet.set()
 
     def submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:

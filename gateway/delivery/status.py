@@ -176,7 +176,7 @@ class Troubles:
         if self._quotes_answers and outcome.detail.strip():
             text = f"{text}: {' '.join(outcome.detail.split())}"
         error = text[:LONGEST]
-        self.counts.note(_host(outbox), error, now)
+        self.counts.note(_host(outbox), error, now, destination.tenant)
         entry.state.attempted = now
         trouble = entry.state.trouble
         if trouble is None or not trouble.failures:

@@ -19,8 +19,14 @@ class Verdict(Enum):
     """The consumer wants nothing more of the subscription."""
     EXPIRED = "expired"
     """Nothing was sent: the life of the event is over."""
+    WITHDRAWN = "withdrawn"
+    """Nothing was sent: the subscriber has lost the right to the event."""
     BROKEN = "broken"
     """The sequence of the subscription cannot go on: nothing after it would come in order."""
+
+
+NOTHING_SENT = frozenset({Verdict.EXPIRED, Verdict.WITHDRAWN})
+"""What says nothing of the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class Outcome:
 
 
 DELIVERED = Outcome(Verdict.DELIVERED, answered=True)
+NO_RIGHT = "the subscriber has no right to it any more"
+WITHDRAWN = Outcome(Verdict.WITHDRAWN, why=NO_RIGHT)
 _WITHOUT_BODY = {one: Outcome(Verdict.DELIVERED, one, answered=True) for one in (200, 202, 204)}
 """The outcomes of almost all attempts, by status: made once."""
 
@@ -69,7 +77,7 @@ _AWAY = frozenset({429, 502, 503, 504})
 def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
     """The outcome of an attempt with this *answer*, received at POSIX time *now*.
 
-    The *fault* in its body decides, where it has one; else the status.
+    The *fault* in its body decides where the status is one of success, or 500; else the status.
     """
     status = answer.status
     if 200 <= status < 300 and not answer.body:

@@ -1,6 +1,6 @@
 """A topic discovery node, without I/O: it reads messages, and makes answers.
 
-    octets -> read -> NewAdvertisement | Withdrawal     to be kept, or marked
+    octets -> read -> NewAdvertisement | Withdrawal | Revocation     to be kept, or marked
                     | NodeRequest                      to be answered, once
                     | (MessageDropped raised)           nothing is said, it is counted
 
@@ -39,13 +39,14 @@ from gateway.discovery.node_messages import (
     NewAdvertisement,
     NodeRequest,
     NodeTopic,
+    Revocation,
     RunningSearch,
     SearchResult,
     Withdrawal,
 )
 from gateway.discovery.policy import NodePolicy
 from gateway.discovery.topic_descriptions import describe, read_described, row_of
-from gateway.model.advertisements import AdvertisementRow
+from gateway.model.advertisements import AdvertisementRow, RevocationRow
 from mediation.discovery import (
     DEFAULT_RESULTS,
     MAX_RESPONSE,
@@ -64,6 +65,7 @@ from mediation.discovery import (
     Role,
     Scope,
     Signable,
+    Signer,
     TopicAdvertisement,
     TopicCreationRequest,
     TopicCreationResponse,
@@ -75,6 +77,7 @@ from mediation.discovery import (
     can_receive,
     check_advertisement,
     check_request,
+    check_revocation,
     encrypt,
     encrypt_advertisement,
     path_of,
@@ -91,9 +94,11 @@ _ROOM = MAX_RESPONSE - 32 * 2**10
 """Bytes of the advertisements in a response; the rest is for its head and signature."""
 _STALE = 1000
 """Outdated entries that may stay in the heap of ends before it is built anew."""
-_ADVERTISED = re.compile(
-    rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?SignedTopicAdvertisement[\s>/]"
+_LASTING = re.compile(
+    rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?"
+    rb"(SignedTopicAdvertisement|DelegationRevocation)[\s>/]"
 )
+"""What has no head: whoever has it may publish it again."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -146,7 +151,7 @@ class Node:
 
     def read(
         self, octets: bytes, way: NodeTopic, publisher: str, *, now: datetime
-    ) -> NewAdvertisement | Withdrawal | NodeRequest:
+    ) -> NewAdvertisement | Withdrawal | Revocation | NodeRequest:
         """Read and check a message.
 
         Raises:
@@ -155,9 +160,12 @@ class Node:
         if not self._rates.allow_message(publisher):
             raise MessageDropped("rate")
         try:
-            if _ADVERTISED.match(octets):
+            lasting = _LASTING.match(octets)
+            if lasting is not None:
                 if way is NodeTopic.NODES:
                     raise MessageDropped("out-of-place")
+                if lasting[1] == b"DelegationRevocation":
+                    return self._revoked(octets, way, now)
                 return self._advertised(octets, now)
             checked = receive(octets, self.verifier, {self.id: self._credentials}, now=now)
             return self._message(checked, way, publisher, now)
@@ -171,6 +179,18 @@ class Node:
         if objection is not None:
             raise MessageDropped("policy", objection)
         return NewAdvertisement(row_of(checked, described))
+
+    def _revoked(self, octets: bytes, way: NodeTopic, now: datetime) -> Revocation:
+        checked = check_revocation(octets, self.verifier, now=now)
+        said, signer = checked.revocation, checked.signer
+        try:
+            id_ = UUID(said.id.removeprefix("rev-"))
+        except ValueError:
+            raise MessageDropped(Fault.MALFORMED.value, "the ID has no UUID") from None
+        row = RevocationRow(
+            str(said.topic_id), said.delegation, signer.identifier, said.until.timestamp()
+        )
+        return Revocation(row, id_, signer, way)
 
     def _message(
         self, checked: Checked, way: NodeTopic, publisher: str, now: datetime
@@ -250,6 +270,20 @@ class Node:
             raise MessageDropped(fault.value, text)
         refusal = Refusal(self._head(asked, now), fault, text[:500])
         return self._send(asked, refusal, f"refused-{fault.value}")
+
+    def refuse_revocation(
+        self, revoked: Revocation, fault: Fault, text: str, *, now: datetime
+    ) -> Answer:
+        """Refuse a revocation on this node's own topics, with the reason.
+
+        Raises:
+            MessageDropped: On others, it is answered by silence.
+        """
+        if revoked.way is not NodeTopic.OWN:
+            raise MessageDropped(fault.value, text)
+        receiver = revoked.signer
+        head = Head(self._new_uuid(), self.id, now, now + LIFE, receiver.identifier, revoked.id)
+        return self._send_to(receiver, Refusal(head, fault, text[:500]), f"refused-{fault.value}")
 
     def _offer(self, asked: NodeRequest, request: NodeDiscoveryRequest, now: datetime) -> Answer:
         if not self.policy.serves_institution(request.institution):
@@ -373,17 +407,17 @@ class Node:
 
     def _send(self, asked: NodeRequest, message: Message, outcome: str) -> Answer:
         """Sign an answer, and encrypt it where its receiver can decrypt it."""
-        octets, signer, receiver = (
-            self._sign(message, self._credentials),
-            asked.checked.signer,
-            asked.head.sender,
-        )
-        if signer is not None:
-            if can_receive(signer.certificate):
-                octets = encrypt(octets, receiver, signer.certificate)
-            elif not self.policy.answers_in_the_clear:
-                raise MessageDropped("not-encrypted")
-        return Answer(receiver, octets, outcome)
+        if asked.checked.signer is not None:
+            return self._send_to(asked.checked.signer, message, outcome)
+        return Answer(asked.head.sender, self._sign(message, self._credentials), outcome)
+
+    def _send_to(self, receiver: Signer, message: Message, outcome: str) -> Answer:
+        octets = self._sign(message, self._credentials)
+        if can_receive(receiver.certificate):
+            octets = encrypt(octets, receiver.identifier, receiver.certificate)
+        elif not self.policy.answers_in_the_clear:
+            raise MessageDropped("not-encrypted")
+        return Answer(receiver.identifier, octets, outcome)
 
     # The catalogue.
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from uuid import UUID
 
 import structlog
 
 from filters import FilterError
 from filters.queries import Search, SecondsLeft, unlimited
-from gateway.model.advertisements import AdvertisementRow
-from mediation.discovery import Checked, Head, TopicCreationRequest
+from gateway.model.advertisements import AdvertisementRow, RevocationRow
+from mediation.discovery import Checked, Head, Signer, TopicCreationRequest
 
 _log = structlog.get_logger("dragoman.discovery")
 
@@ -43,6 +44,20 @@ class Withdrawal:
 
     topic_id: str
     creator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """A delegation that its signer takes back, whose the topic may not be.
+
+    Attributes:
+        id: Of the message, to answer it by.
+    """
+
+    row: RevocationRow
+    id: UUID
+    signer: Signer
+    way: NodeTopic
 
 
 @dataclass(frozen=True, slots=True)

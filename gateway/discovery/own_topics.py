@@ -4,7 +4,7 @@ Nothing here waits or sends: it is given messages and the time, and returns what
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from mediation.discovery import (
     Checked,
     Created,
     Credentials,
+    DelegationRevocation,
     Head,
     ReplayWindow,
     Role,
@@ -32,6 +33,7 @@ from mediation.discovery import (
     can_receive,
     encrypt,
     read_advertisement,
+    read_as,
     receive,
 )
 
@@ -41,6 +43,8 @@ DAILY = timedelta(days=1)
 """And after a day, however long it lives."""
 DELAY = timedelta(milliseconds=500)
 """The longest random delay of an answer: all creators get the same query at once."""
+REVOCATIONS = 1_000
+"""Revocations of a topic that are published again: nodes keep no more."""
 LONGEST = timedelta(seconds=30)
 """Queries to creators that are valid for longer are dropped."""
 
@@ -50,6 +54,8 @@ class _Own:
     created: Created
     advertisement: bytes
     next: datetime
+    revocations: dict[str, bytes] = field(default_factory=dict)
+    """Those that are published again with it, by the delegations that they take back."""
 
 
 class OwnTopics:
@@ -85,13 +91,17 @@ class OwnTopics:
         be published again."""
         topic = created.advertisement
         octets = self._advertisement(created, now)
-        self._own[topic.topic_id] = _Own(created, octets, now + self._interval(created))
+        known = self._own.get(topic.topic_id)
+        revocations = {} if known is None else known.revocations
+        next_ = now + self._interval(created)
+        self._own[topic.topic_id] = _Own(created, octets, next_, revocations)
         # What is published, not what it hides: else who asks could find out its content by queries.
         self._catalogue.add(topic.topic_id, describe(read_advertisement(created.signed).value))
         return octets
 
     def due(self, *, now: datetime) -> list[bytes]:
-        """Return the advertisements to publish again, and forget topics that have expired."""
+        """Return the advertisements to publish again, and behind each the revocations for its
+        topic; forget topics that have expired."""
         for topic_id, own in list(self._own.items()):
             if own.created.advertisement.expires <= now:
                 self._forget(topic_id)
@@ -99,7 +109,7 @@ class OwnTopics:
         for own in late:
             own.advertisement = self._advertisement(own.created, now)
             own.next = now + self._interval(own.created)
-        return [own.advertisement for own in late]
+        return [octets for own in late for octets in (own.advertisement, *own.revocations.values())]
 
     def next(self) -> datetime | None:
         """Return when `due` has something to publish; None: never."""
@@ -110,6 +120,32 @@ class OwnTopics:
         self._forget(topic_id)
         head = Head(self._new_uuid(), self.id, now, now + LIFE)
         return self._sign(TopicWithdrawal(head, topic_id), self._credentials)
+
+    def revoke(self, topic_id: UUID, delegation: str, *, until: datetime, now: datetime) -> bytes:
+        """Return the message that takes back a delegation, to be published now.
+
+        Args:
+            delegation: Its id.
+            until: When it ends.
+        """
+        revocation = DelegationRevocation(
+            f"rev-{self._new_uuid()}", topic_id, delegation, now, until
+        )
+        return self._sign(revocation, self._credentials)
+
+    def repeat_revocation(self, octets: bytes) -> bool:
+        """Publish a revocation again whenever its topic is advertised again. Returns False if the
+        topic is not advertised, or has too many.
+
+        Raises:
+            Refused: It is no revocation.
+        """
+        said = read_as(DelegationRevocation, octets).value
+        own = self._own.get(said.topic_id)
+        if own is None or len(own.revocations) >= REVOCATIONS:
+            return False
+        own.revocations[said.delegation] = octets
+        return True
 
     def answer(
         self, octets: bytes, *, seconds_left: SecondsLeft, now: datetime

@@ -25,6 +25,7 @@ from cryptography.x509 import load_der_x509_certificate
 from filters import Refused, Topic
 from gateway.discovery.proofs import AccessRequest
 from gateway.discovery.protected_topics import ProtectedTopics
+from gateway.discovery.revocations import Revocations
 from gateway.discovery.topic_owners import advertisement_of_owner, owner_of
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
@@ -67,13 +68,14 @@ class _Claims:
     possession: bytes | None
     delegation: bytes | None
     holder: str | None
+    authorities: frozenset[str] = frozenset()
 
 
 class ProofChecker:
     """Checks proofs of rights to *protected* topics, and to those of entities and nodes.
 
     Args:
-        revoked: Ids of delegations.
+        revocations: Delegations that do not count.
         addresses: The URLs at which the gateway is reached, as its settings say.
         needs_digest: A proof without a digest of its content is refused.
     """
@@ -84,7 +86,7 @@ class ProofChecker:
         store: Store,
         verifier: Verifier,
         *,
-        revoked: frozenset[str] = frozenset(),
+        revocations: Revocations | None = None,
         addresses: frozenset[str] = frozenset(),
         needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
@@ -92,7 +94,7 @@ class ProofChecker:
         self._protected = protected
         self._store = store
         self._verifier = verifier
-        self._revoked = revoked
+        self._revocations = Revocations() if revocations is None else revocations
         self._addresses = frozenset(map(normal_address, addresses))
         self._needs_digest = needs_digest
         self._limits = limits or AdvertisementLimits()
@@ -182,6 +184,7 @@ class ProofChecker:
     ) -> _Claims | Denial:
         """Return what a request brings, or why that is not enough whoever signed it."""
         proof, holder, named, digest = request.proof, None, "", None
+        authorities = frozenset[str]()
         try:
             said = Authorization(None)
             authorization = proof.read_authorization()
@@ -196,6 +199,7 @@ class ProofChecker:
                     digest = request.digest()
             elif proof.certificate is not None:
                 holder = self._holder(proof.certificate)
+                authorities = self._verifier.authorities_of(proof.certificate, now=now)
         except Refused:
             return Denial.MALFORMED
         audiences = self._audiences(named)
@@ -204,7 +208,7 @@ class ProofChecker:
             denial = precheck_possession(topic_id, access, said.possession, now=now)
             if denial is not None:
                 return denial
-        return _Claims(access, said.possession, said.delegation, holder)
+        return _Claims(access, said.possession, said.delegation, holder, authorities)
 
     def _verify(
         self, topic: AnyAdvertisement | bytes | None, brought: _Claims, now: datetime
@@ -225,7 +229,8 @@ class ProofChecker:
             possession=brought.possession,
             delegation=brought.delegation,
             holder=brought.holder,
-            revoked=self._revoked,
+            authorities=brought.authorities,
+            revoked=self._revocations.of(str(topic.topic_id)),
         )
 
     def _holder(self, certificate: bytes) -> str | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from filters import Topic
-from mediation.discovery import Denial, integer_topic, level_of
+from mediation.discovery import Denial, EventSigners, integer_topic, level_of
 from mediation.names import TDN
 
 _LEVEL = re.compile(r"u-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -32,6 +32,14 @@ class Closed:
 
     why: Denial
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureDemand:
+    """Who has to sign the events of a topic, by the word of its creator."""
+
+    signers: EventSigners
+    creator: str
 
 
 @dataclass
@@ -51,14 +59,19 @@ class ProtectedTopics:
     """The topic and the level of each id."""
     _closed: dict[str, Closed] = field(default_factory=dict)
     """Closed topics, by id."""
+    _demands: dict[str, SignatureDemand] = field(default_factory=dict)
+    """Of topics whose events have to be signed, by id."""
 
-    def add(self, topic_id: str, topic: str | None) -> None:
+    def add(self, topic_id: str, topic: str | None, demand: SignatureDemand | None = None) -> None:
         """Protect the topics of an advertisement.
 
         Args:
             topic: What its synopsis names, in Clark's notation; None: nothing, or nobody can read
                 it.
+            demand: Who has to sign its events; None: nobody has to.
         """
+        if demand is not None:
+            self._demands[topic_id] = demand
         self._closed.pop(topic_id, None)
         self._place(topic_id, topic)
 
@@ -81,6 +94,7 @@ class ProtectedTopics:
     def remove(self, topic_id: str) -> None:
         """Stop protecting the topics of an advertisement, which need not be known."""
         self._closed.pop(topic_id, None)
+        self._demands.pop(topic_id, None)
         topic, level = self._places.pop(topic_id, (None, None))
         if topic is not None:
             self._ids.pop(topic, None)
@@ -97,6 +111,13 @@ class ProtectedTopics:
                 if found is not None:
                     break
         return found
+
+    def demand_of(self, topic: Topic) -> SignatureDemand | None:
+        """Return who has to sign events on *topic*; None: nobody has to."""
+        if not self._demands:
+            return None
+        topic_id = self.id_of(topic)
+        return None if topic_id is None else self._demands.get(topic_id)
 
     def why_closed(self, topic: Topic) -> Denial | None:
         """Return why nobody may use *topic*; None if it is not closed."""

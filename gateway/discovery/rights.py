@@ -24,6 +24,7 @@ from filters import Filter, Reason, Refused, Topic, parse_expression
 from gateway.discovery.proof_checks import ProofChecker
 from gateway.discovery.proofs import AccessRequest, RequestProof, proof_of
 from gateway.discovery.protected_topics import ProtectedTopics
+from gateway.discovery.revocations import Revocations
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
@@ -37,13 +38,17 @@ from mediation.discovery import (
     MAX_MESSAGE,
     Decision,
     Denial,
+    EventSigners,
     Right,
+    Trust,
     Verifier,
     event_digest,
     is_stranger,
 )
+from mediation.event_signatures import EventVerifier, SignatureInvalid, TrustedSigners
 from mediation.model.messages import Notification, Rights, Subscription
 from mediation.model.requests import Incoming, Publish, Subscribe, SubscribePulling
+from mediation.names import EVENT_SIGNATURE
 
 PROPERTY = "tdn_authorization"
 """The property of native messages with the base64 of a ``tdn:Authorization``."""
@@ -59,7 +64,7 @@ class TopicRights:
         seals: Seals with the secret that all gateways of the store share.
         numbers: The numbers of seals.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
-        revoked: Ids of delegations that do not count any more.
+        revocations: Delegations that do not count any more.
         addresses: The URLs at which the gateway is reached, as its settings say: what a proof may
             name as its audience, or begin with. What a request says of that counts for nothing.
         needs_digest: A proof without a digest of its content is refused.
@@ -74,7 +79,7 @@ class TopicRights:
         seals: Seals,
         numbers: SealNumbers,
         trusts: Callable[[str], bool],
-        revoked: frozenset[str] = frozenset(),
+        revocations: Revocations | None = None,
         addresses: frozenset[str] = frozenset(),
         needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
@@ -84,12 +89,14 @@ class TopicRights:
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
+        self._revocations = Revocations() if revocations is None else revocations
         self.now = now
+        self._signatures = event_verifier(verifier.trust)
         self.proofs = ProofChecker(
             protected,
             store,
             verifier,
-            revoked=revoked,
+            revocations=self._revocations,
             addresses=addresses,
             needs_digest=needs_digest,
             limits=limits,
@@ -136,7 +143,7 @@ class TopicRights:
             )
         [topic] = guarded
         decision = await self._check_subscriber(topic, proof, principal)
-        return Rights(str(topic), decision.until or ALWAYS)
+        return Rights(str(topic), decision.until or ALWAYS, decision.delegation)
 
     async def prove_reader(self, topic: Topic, incoming: Incoming, inbound: Inbound) -> None:
         """Check who asks for the last message on *topic*, which takes the right to subscribe.
@@ -170,15 +177,28 @@ class TopicRights:
             topic, rights, subscription.filter, subscription.owner
         )
 
+    def still_holds(self, topic: Topic, delegation: str | None) -> bool:
+        """Return True if what a subscription got on *topic* by *delegation* may be fetched still:
+        neither was taken back."""
+        if topic not in self._protected:
+            return True
+        closed = self._protected.why_closed(topic) is not None
+        return not closed and not self._is_revoked(topic, delegation)
+
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Return True if a subscription gets what is published on *topic*, which is guarded."""
         if self._protected.why_closed(topic) is not None:
             return False
         if rights is not None and rights.topic == str(topic):
-            return rights.until > self.now()
+            return rights.until > self.now() and not self._is_revoked(topic, rights.delegation)
         if topic in self._protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
+
+    def _is_revoked(self, topic: Topic, delegation: str | None) -> bool:
+        if delegation is None:
+            return False
+        return delegation in self._revocations.of(self._protected.id_of(topic) or "")
 
     # Publishers.
 
@@ -197,6 +217,7 @@ class TopicRights:
         digest = partial(event_digest, notification)
         request = AccessRequest(proof, _use(notification), principal, digest)
         decision = await self.proofs.check(topic, Right.PUBLISH, request, now=self.now())
+        decision = self._check_signer(decision, topic, notification)
         topic_id = protected.id_of(topic)
         if not decision.allowed or topic_id is None:
             raise _refusal(topic, decision)
@@ -241,9 +262,27 @@ class TopicRights:
             decision = await self.proofs.check(
                 topic, Right.PUBLISH, request, now=self.now(), came=came
             )
+            decision = self._check_signer(decision, topic, notification)
         if not decision.allowed:
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
         return decision.allowed
+
+    def _check_signer(
+        self, decision: Decision, topic: Topic, notification: Notification
+    ) -> Decision:
+        """Deny an event that its publisher has to sign, and that another signed. That its signature
+        counts at all, is checked with those of all topics on which events must be signed."""
+        demand = self._protected.demand_of(topic)
+        if not decision.allowed or demand is None or demand.signers is EventSigners.CREATOR:
+            return decision
+        try:
+            signature = notification.properties.get(EVENT_SIGNATURE, "")
+            signer = self._signatures.read(signature, now=self.now()).identifier
+        except SignatureInvalid:
+            signer = ""
+        if signer in (decision.holder, demand.creator):
+            return decision
+        return self.proofs.counted(Right.PUBLISH, replace(decision, denial=Denial.OTHER_SIGNER))
 
     async def once(self, delivery: Delivery) -> Delivery | None:
         """Return *delivery*, or None if a publication with its seal was delivered before. That it
@@ -277,6 +316,11 @@ class TopicRights:
         """End what runs; note in the store which seals were delivered."""
         self.proofs.close()
         await self.numbers.close()
+
+
+def event_verifier(trust: Trust) -> EventVerifier:
+    """Return what tells who signed events, of the entities that a node trusts."""
+    return EventVerifier(TrustedSigners(trust.entities, {}, trust.refused))
 
 
 def _authorization_of(notification: Notification) -> bytes | None:

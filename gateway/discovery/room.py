@@ -11,6 +11,7 @@ from filters import Filter
 from gateway.discovery.node import Node
 from gateway.discovery.node_factory import make_node, store_limits
 from gateway.discovery.protected_topics import ProtectedTopics
+from gateway.discovery.revocations import Revocations
 from gateway.discovery.rights import TopicRights
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals
@@ -44,6 +45,7 @@ class TopicProtection:
     ) -> None:
         self.node: Node = make_node(settings)
         self.topics = ProtectedTopics(settings.close_unknown)
+        self.revocations = Revocations(settings.revoked)
         self.rights = TopicRights(
             self.topics,
             store,
@@ -51,7 +53,7 @@ class TopicProtection:
             seals=seals,
             numbers=SealNumbers(store, shared=shared),
             trusts=trusts,
-            revoked=settings.revoked,
+            revocations=self.revocations,
             addresses=addresses,
             needs_digest=settings.require_digest,
             limits=store_limits(settings),
@@ -116,6 +118,7 @@ class DiscoveryRoom(Room):
             publishing,
             shared=shared,
             protected=protection.topics,
+            revocations=protection.revocations,
             subscribers=subscribers,
             keeps_house=keeps_house,
             limits=store_limits(settings),

@@ -35,14 +35,24 @@ from gateway.discovery.node_messages import (
     MessageDropped,
     NewAdvertisement,
     NodeRequest,
+    Revocation,
     RunningSearch,
     SearchResult,
     Withdrawal,
 )
-from gateway.discovery.protected_topics import ProtectedTopics
-from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.discovery.protected_topics import ProtectedTopics, SignatureDemand
+from gateway.discovery.revocations import Revocations
+from gateway.discovery.topic_descriptions import signers_of
+from gateway.model.advertisements import (
+    AdvertisementLimits,
+    AdvertisementRow,
+    Claimed,
+    Kept,
+    RevocationRow,
+    Revoked,
+)
 from gateway.observing.samples import Sample, counters, gauge
-from gateway.store import Store, StoreUnavailable, advertisements, claims
+from gateway.store import Store, StoreUnavailable, advertisements, claims, revocations
 from gateway.store.advertisements import LOCK
 from mediation.discovery import Denial, Fault, path_of, topic_of
 from mediation.model.messages import Notification
@@ -62,11 +72,17 @@ PURGE = 60.0
 RECOUNT = 3600.0
 """Seconds between two counts of remembered messages: gateways of an older version, which do not
 count, may share the store for a while."""
-FOLLOW = 1.0
-"""Seconds between two reads of what other gateways keep."""
+FOLLOW = 0.5
+"""Seconds between two looks at what other gateways keep: what a creator takes back is over within
+one second."""
 LOADED = 500
 """Rows that are read at once."""
 T = TypeVar("T")
+_REFUSED = {
+    Revoked.UNKNOWN: (Fault.UNAUTHORIZED, "No such topic of the signer is known here."),
+    Revoked.NOT_CREATOR: (Fault.UNAUTHORIZED, "No such topic of the signer is known here."),
+    Revoked.FULL: (Fault.LIMIT, "Too many delegations of the topic are revoked; withdraw it."),
+}
 _log = structlog.get_logger("dragoman.discovery")
 
 
@@ -82,6 +98,10 @@ class Subscribers(Protocol):
     def end(self, topic_id: str, reason: str) -> None:
         """End the subscriptions to a topic soon, and tell their subscribers."""
 
+    def end_delegated(self, revoked: Callable[[str], frozenset[str]], reason: str) -> None:
+        """End those soon, and tell their subscribers, that rest on one of the delegations that are
+        *revoked* of a topic, by its id."""
+
     def listen(self, topic_id: str) -> bool:
         """Return True if a topic has a subscription still."""
 
@@ -92,6 +112,9 @@ class _NoSubscribers:
     def end(self, topic_id: str, reason: str) -> None:
         return None
 
+    def end_delegated(self, revoked: Callable[[str], frozenset[str]], reason: str) -> None:
+        return None
+
     def listen(self, topic_id: str) -> bool:
         return False
 
@@ -100,7 +123,7 @@ class _NoSubscribers:
 class _ReadMessage:
     """A message that was read, and the id of the notification in which it came."""
 
-    what: NewAdvertisement | Withdrawal | NodeRequest
+    what: NewAdvertisement | Withdrawal | Revocation | NodeRequest
     notification: str
 
 
@@ -110,6 +133,7 @@ class DiscoveryService:
     Args:
         shared: Other gateways use the store, too: what they keep is read before a query.
         protected: The topics that advertisements protect, which the service keeps up to date.
+        revocations: The delegations that do not count, which the service keeps up to date.
         subscribers: Subscribers of protected topics.
         keeps_house: Returns True if this gateway does what one does for all.
         now: Tells the time.
@@ -123,6 +147,7 @@ class DiscoveryService:
         *,
         shared: bool = False,
         protected: ProtectedTopics | None = None,
+        revocations: Revocations | None = None,
         subscribers: Subscribers | None = None,
         keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
@@ -146,10 +171,13 @@ class DiscoveryService:
         self._unsettled: dict[str, list[Delivery]] = {}
         """Deliveries of each request whose search goes on, by the id of its notification."""
         self._beside: set[asyncio.Task[None]] = set()
-        self._revision = 0
+        self._revision = self._revocation = self._looked = 0
+        """The last changes of advertisements and revocations that were read, and of both that was
+        looked for."""
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
         self.protected_topics = ProtectedTopics() if protected is None else protected
+        self._revocations = Revocations() if revocations is None else revocations
         self._subscribers = subscribers or _NoSubscribers()
 
     @property
@@ -188,6 +216,7 @@ class DiscoveryService:
     async def run(self) -> None:
         """Handle messages, for ever."""
         self._end_subscriptions()  # A crash may have left some.
+        self._end_delegated()
         self._start(self._purge())
         if self._shared:
             self._start(self._follow_store())
@@ -242,6 +271,9 @@ class DiscoveryService:
         for each in taken:
             if isinstance(each.what, Withdrawal):
                 await self._withdraw(each.what)
+        refusals = await self._revoke(
+            [each.what for each in taken if isinstance(each.what, Revocation)]
+        )
         asked = [
             (each.what, each.notification) for each in taken if isinstance(each.what, NodeRequest)
         ]
@@ -251,8 +283,8 @@ class DiscoveryService:
             for what, notification in asked
             if (answer := await self._answer(what, notification)) is not None
         ]
-        if answers:
-            await self._publishing.publish(answers)
+        if refusals or answers:
+            await self._publishing.publish([*refusals, *answers])
 
     def _read(self, notifications: Sequence[Notification]) -> list[_ReadMessage]:
         taken = []
@@ -308,6 +340,54 @@ class DiscoveryService:
             await self._in_thread(partial(self._apply, gone))
             self._end_subscriptions()
 
+    async def _revoke(self, revoked: Sequence[Revocation]) -> list[Notification]:
+        """Keep revocations, and end what rests on their delegations. Returns the refusals of those
+        that are not kept."""
+        if not revoked:
+            return []
+        kept = await self._store.submit(
+            partial(
+                revocations.keep,
+                rows=[each.row for each in revoked],
+                limits=self._limits,
+                now=self._now().timestamp(),
+            ),
+            locks=(LOCK,),
+        )
+        refusals = []
+        for each, what in zip(revoked, kept, strict=True):
+            self._count(f"revocation-{what.value}")
+            if what in _REFUSED:
+                _log.warning(
+                    "discovery.revocation-refused", topic=each.row.topic_id,
+                    delegation=each.row.delegation, signer=each.row.creator, why=what.value,
+                )  # fmt: skip
+                with self._dropping():
+                    refusals.append(await self._refusal(each, *_REFUSED[what]))
+        # As the store has them, which ends them with their topics: else creators of short-lived
+        # topics, whose part of the store is free again soon, could fill the memory.
+        await self._load_revocations()
+        return refusals
+
+    async def _refusal(self, revoked: Revocation, fault: Fault, text: str) -> Notification:
+        now = self._now()
+        refuse = partial(self.node.refuse_revocation, revoked, fault, text, now=now)
+        answer = await self._in_thread(refuse)
+        return self._notification_of(answer, str(revoked.id), now)
+
+    def _apply_revocations(self, rows: Sequence[RevocationRow]) -> None:
+        now = self._now().timestamp()
+        for row in rows:
+            if row.until > now and self._revocations.add(row.topic_id, row.delegation, row.until):
+                _log.info("discovery.revoked", topic=row.topic_id, delegation=row.delegation)
+        if rows:
+            self._end_delegated()
+
+    def _end_delegated(self) -> None:
+        """End what rests on delegations that do not count, also what began meanwhile."""
+        why = Denial.REVOKED.value
+        self._subscribers.end_delegated(self._revocations.of, f"{why[0].upper()}{why[1:]}.")
+
     def _apply_all(self, rows: Sequence[AdvertisementRow]) -> None:
         for row in rows:
             self._apply(row)
@@ -323,7 +403,9 @@ class DiscoveryService:
             self.node.add(row)
         except FilterError as full:
             _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
-        self.protected_topics.add(row.topic_id, row.topic)
+        signers = signers_of(row)
+        demand = None if signers is None else SignatureDemand(signers, row.creator)
+        self.protected_topics.add(row.topic_id, row.topic, demand)
 
     def _end_subscriptions(self) -> None:
         """End all subscriptions to closed topics, also those that began meanwhile."""
@@ -332,6 +414,25 @@ class DiscoveryService:
 
     async def _load_changes(self) -> None:
         """Read what changed in the store."""
+        last = await self._store.submit(advertisements.last_revision)
+        if last == self._looked:
+            return
+        await self._load_advertisements()
+        await self._load_revocations()
+        self._looked = last
+
+    async def _load_revocations(self) -> None:
+        while True:
+            changed = await self._store.submit(
+                partial(revocations.changed_since, revision=self._revocation, limit=LOADED)
+            )
+            self._apply_revocations([row for _, row in changed])
+            if changed:
+                self._revocation = changed[-1][0]
+            if len(changed) < LOADED:
+                return
+
+    async def _load_advertisements(self) -> None:
         while True:
             changed = await self._store.submit(
                 partial(advertisements.changed_since, revision=self._revision, limit=LOADED)
@@ -364,6 +465,8 @@ class DiscoveryService:
                 await self._in_thread(partial(self._close_expired, now))
                 self._end_subscriptions()
                 await self._in_thread(partial(self._forget_closed, now))
+                self._revocations.forget(now.timestamp())
+                self._end_delegated()
             except StoreUnavailable as error:
                 _log.warning("discovery.waits", why=str(error))
             except Exception:  # The next purge may succeed.
@@ -496,8 +599,11 @@ class DiscoveryService:
     def _notification(self, asked: NodeRequest, answer: Answer, now: datetime) -> Notification:
         """Return the notification of *answer*. Its id is made of the request's, so that an answer
         that is published twice is one notification."""
+        return self._notification_of(answer, str(asked.head.message_id), now)
+
+    def _notification_of(self, answer: Answer, request: str, now: datetime) -> Notification:
         self._count(answer.outcome)
-        id_ = uuid5(NAMESPACE_URL, f"{self.node.id}/{asked.head.sender}/{asked.head.message_id}")
+        id_ = uuid5(NAMESPACE_URL, f"{self.node.id}/{answer.receiver}/{request}")
         return Notification(
             id=f"urn:uuid:{id_}",
             source=PUBLISHER + self.node.id,
@@ -534,5 +640,10 @@ class DiscoveryService:
             "discovery_advertisements",
             "NewAdvertisement topics that are known.",
             len(self.node.catalogue),
+        )
+        yield gauge(
+            "discovery_revocations",
+            "Delegations that are known as taken back by their creators.",
+            len(self._revocations),
         )
         yield gauge("discovery_waiting", "Messages that wait for the node.", self._waiting.qsize())

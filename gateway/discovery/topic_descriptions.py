@@ -14,9 +14,13 @@ from mediation.discovery import (
     AnyAdvertisement,
     CheckedAdvertisement,
     EncryptedAdvertisement,
+    EventSigners,
+    SignedTopicAdvertisement,
     Synopsis,
     SynopsisType,
     TopicAdvertisement,
+    read_advertisement,
+    read_as,
     selection_of,
     write,
 )
@@ -80,6 +84,15 @@ def row_of(checked: CheckedAdvertisement, described: Described) -> Advertisement
         write_described(described),
         checked.octets,
     )
+
+
+def signers_of(row: AdvertisementRow) -> EventSigners | None:
+    """Return who has to sign the events of the topic of *row*, as far as one can read that."""
+    if row.octets is None or b"EventSigners" not in row.octets:  # Most need not be read.
+        return None
+    signed = read_as(SignedTopicAdvertisement, row.octets).value
+    topic = read_advertisement(signed.advertisement).value
+    return None if isinstance(topic, EncryptedAdvertisement) else topic.descriptors.signers
 
 
 def _claim(topic: AnyAdvertisement) -> bytes:

@@ -1,6 +1,6 @@
 """Sending to addresses that strangers name: which ones, how, and at what cost at most."""
 
-from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
+from gateway.egress.addresses import AddressRefused, Target, parse_target
 from gateway.egress.causes import status_words
 from gateway.egress.client_limits import ClientLimits
 from gateway.egress.consumer_options import Consumer, ConsumerOptions, Options
@@ -19,7 +19,7 @@ from gateway.egress.hops import (
     with_hops,
 )
 from gateway.egress.http_transport import HttpTransport
-from gateway.egress.policy import AddressPolicy, is_forbidden, unmapped
+from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.scheme_transports import TransportByScheme
@@ -38,6 +38,7 @@ from gateway.egress.transport import (
     Transport,
     TransportSetup,
 )
+from gateway.model.hosts import IPAddress
 
 __all__ = [
     "HOPS_HEADER",
@@ -80,6 +81,5 @@ __all__ = [
     "read_origin",
     "read_via",
     "status_words",
-    "unmapped",
     "with_hops",
 ]

@@ -10,13 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import TypeAlias
 
 import idna
 
 from filters import Reason, Refused
-
-IPAddress: TypeAlias = IPv4Address | IPv6Address
+from gateway.model.hosts import IPAddress, is_number, unmapped
 
 MAX_ADDRESS_OCTETS = 4096
 MAX_HOST_OCTETS = 253
@@ -44,7 +42,6 @@ _ABSOLUTE = re.compile(
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\#]")
 
@@ -90,7 +87,8 @@ class Target:
 
     Attributes:
         scheme: In lower case.
-        host: A name in ASCII and lower case, or an IP address; IPv6 without brackets.
+        host: A name in ASCII and lower case, or an IP address; IPv6 without brackets, an IPv4
+            address within one as that address.
         port: Always a number, the scheme's own when the address names none.
         path: Path and query as given; at least ``/``.
         url: The whole address in ASCII.
@@ -114,7 +112,8 @@ class Target:
         try:
             if ":" in self.host:
                 return IPv6Address(self.host)
-            return IPv4Address(self.host) if self.host[-1].isdigit() and _ends(self.host) else None
+            known = self.host[-1].isdigit() and is_number(self.host)
+            return IPv4Address(self.host) if known else None
         except ValueError:
             return None
 
@@ -203,13 +202,13 @@ def _ipv6(text: str, url: str) -> str:
         raise _ill_formed(url, "its host in [] is no IPv6 address") from exc
     if address.scope_id is not None:
         raise _ill_formed(url, "its IPv6 address has a scope")
-    return str(address)
+    return str(unmapped(address))
 
 
 def _host(text: str, url: str) -> str:
     try:
         labels = [_ascii_label(label) for label in text.split(".")]
-        if _NUMBER.fullmatch(labels[-1]):
+        if is_number(labels[-1]):
             # inet_aton and browsers read 127.1, 0177.1 and 0x7f000001 as addresses: only
             # what everybody reads alike may stand here.
             return _ipv4(text, url)
@@ -244,7 +243,3 @@ def _port(text: str, url: str) -> int:
     if not 1 <= port <= 65535:
         raise _ill_formed(url, "its port is not a number from 1 to 65535")
     return port
-
-
-def _ends(host: str) -> bool:
-    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None

@@ -17,8 +17,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from filters import Refused
 from gateway.egress.addresses import AddressRefused, Target, parse_target
-from gateway.egress.consumer_credentials import Credential, SecretPlace, keeps_secrets
+from gateway.egress.credential_kinds import X509, Credential, SecretPlace, keeps_secrets
 from gateway.egress.request_authentication import RequestAuthentication
+from gateway.egress.signed_replies import ReplyRule, SignedReplies
+from gateway.model.hosts import comparable_host
 from gateway.security.file_watch import EVERY, FileWatch
 from gateway.security.tls import Names, client_context
 from mediation.model.messages import Packaging
@@ -81,6 +83,8 @@ class Consumer(BaseModel):
             what it subscribes needs no probation, and gets the credential, alone.
         credential: Shown to it with all that is sent for subscriptions.
         signature: The place of the keys by which that is signed (Standard Webhooks).
+        signed_replies: Who must sign its answers; None: they need not be signed.
+        secure_sequences: Its sequences are bound to the certificate of its credential.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -100,6 +104,22 @@ class Consumer(BaseModel):
     owner: str | None = Field(None, pattern=r"^(tenant:[^:]+:)?(user|cert):.{1,1024}$")
     credential: Credential | None = None
     signature: SecretPlace | None = None
+    signed_replies: SignedReplies | None = None
+    secure_sequences: bool = False
+
+    @model_validator(mode="after")
+    def _bind_to_a_certificate(self) -> Self:
+        if self.secure_sequences and not isinstance(self.credential, X509):
+            raise ValueError("secure_sequences: needs a credential of the kind x509")
+        return self
+
+    @model_validator(mode="after")
+    def _hear_signed_replies(self) -> Self:
+        if self.signed_replies is not None and (
+            self.acknowledgements == "address" or self.address.startswith("soap.tcp")
+        ):
+            raise ValueError("signed_replies: they come on the connections of HTTP alone")
+        return self
 
     @model_validator(mode="after")
     def _show_a_certificate_with_its_key(self) -> Self:
@@ -127,6 +147,8 @@ class Consumer(BaseModel):
         places = (self.credential, self.signature)
         named = (self.client_certificate, self.client_key, self.ca)
         yield from (path for path in named if path is not None)
+        if self.signed_replies is not None:
+            yield self.signed_replies.signers
         for place in places:
             if place is not None:
                 yield from place.files()
@@ -141,6 +163,9 @@ class Options:
         calls_back: It acknowledges at an address of the gateway.
         authentication: What it is shown with each request; None for nothing.
         owner: The only one for whose subscriptions it is; empty for all.
+        replies: Who must sign its answers; None for nobody.
+        sequence_token: What its sequences are bound to, as CreateSequence refers to it; empty for
+            nothing.
     """
 
     http: str = "1.1"
@@ -152,13 +177,20 @@ class Options:
     calls_back: bool = False
     authentication: RequestAuthentication | None = None
     owner: str = ""
+    replies: ReplyRule | None = None
+    sequence_token: bytes = b""
 
     def authentication_for(self, owner: str | None) -> RequestAuthentication | None:
         """What is shown with a request that is sent for a subscription of *owner*; None for one
         that is sent for none."""
-        if owner is None or (self.owner and owner != self.owner):
-            return None
-        return self.authentication
+        return self.authentication if self._are_for(owner) else None
+
+    def sequence_token_for(self, owner: str | None) -> bytes:
+        """What a sequence for a subscription of *owner* is bound to; empty for nothing."""
+        return self.sequence_token if self._are_for(owner) else b""
+
+    def _are_for(self, owner: str | None) -> bool:
+        return owner is not None and owner == (self.owner or owner)
 
 
 PLAIN = Options()
@@ -239,7 +271,7 @@ class _Pattern:
         self.row = row
         self.options = options
         self._scheme = (match["scheme"] or "").lower()
-        self._host = match["host"].strip("[]").lower()
+        self._host = comparable_host(match["host"])
         self._port = int(match["port"] or 0)
         self._path = (match["path"] or "/").rstrip("/")
         labels = 0 if self._host == "*" else self._host.count(".") + 1
@@ -297,7 +329,23 @@ def _options(row: Consumer, ca: Path | None) -> Options:
         calls_back,
         _authentication(row, begin.removesuffix(":")),
         row.owner or "",
+        row.signed_replies.read(begin.removesuffix(":")) if row.signed_replies else None,
+        _token(row, begin.removesuffix(":")),
     )
+
+
+def _token(row: Consumer, name: str) -> bytes:
+    """The reference to the certificate of *row*, where sequences are bound to it.
+
+    Raises:
+        SecretUnusable: It cannot be used.
+    """
+    if not row.secure_sequences or not isinstance(row.credential, X509):
+        return b""
+    from mediation.ws_security import write_token_reference
+
+    key = row.credential.read(f"{name}: credential")
+    return write_token_reference(row.credential.signing_key(key).certificate)
 
 
 def _authentication(row: Consumer, name: str) -> RequestAuthentication | None:

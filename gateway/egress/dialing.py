@@ -7,11 +7,12 @@ connected to, whatever is spoken over it.
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar, cast
 
-from gateway.egress.addresses import AddressRefused, IPAddress, Target
+from gateway.egress.addresses import AddressRefused, Target
 from gateway.egress.causes import (
     certificate_words,
     handshake_words,
@@ -21,11 +22,12 @@ from gateway.egress.causes import (
     tells_more,
 )
 from gateway.egress.client_limits import ClientLimits
-from gateway.egress.consumer_options import PLAIN, ConsumerOptions
+from gateway.egress.consumer_options import PLAIN, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy, TunnelRefused
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import FailureKind, SendFailed
+from gateway.model.hosts import IPAddress, reached_host
 from gateway.security.tls import client_context
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -42,6 +44,24 @@ class Kept(Protocol):
     @property
     def peer(self) -> str:
         """The address on the other side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """The key of connections that are made by the options of a consumer.
+
+    Attributes:
+        goal: What is connected to.
+        host: The consumer's own.
+    """
+
+    goal: tuple[str, str, int]
+    host: str
+    options: Options
+
+
+Route: TypeAlias = Detour | tuple[str, str, int]
+"""The key by which connections are kept and shared: mostly scheme, host and port."""
 
 
 class Dialer:
@@ -74,12 +94,12 @@ class Dialer:
         self._loop = asyncio.get_running_loop()
         self.options = options or ConsumerOptions()
 
-    def route(self, target: Target) -> Hashable:
+    def route(self, target: Target) -> Route:
         """The key by which connections for *target* may be kept and shared."""
         options = self.options.of(target)
         if options is PLAIN:
             return target.destination
-        return (options.via or target).destination, target.host, options
+        return Detour((options.via or target).destination, target.host, options)
 
     def proxy_of(self, target: Target) -> Proxy | None:
         """The proxy that a connection for *target* speaks HTTP with, and not through."""
@@ -87,11 +107,16 @@ class Dialer:
             return None
         return self._proxy
 
-    def may_use(self, connection: Kept) -> bool:
-        """Whether *connection*, whose address was judged when it was made, may be used again:
-        operators may have forbidden the address since. Asked twice for each delivery."""
+    def may_use(self, connection: Kept, route: Route) -> bool:
+        """Whether *connection* of a *route*, whose address was judged when it was made, may be used
+        again: operators may have forbidden the host, also one that is reached by way of another
+        (``via``), or the address since. Asked twice for each delivery."""
         forbidden = self._policy.decisions.forbidden
-        return not forbidden or self._proxy is not None or connection.peer not in forbidden
+        if not forbidden:
+            return True
+        if (route.host if isinstance(route, Detour) else route[1]) in forbidden:
+            return False
+        return self._proxy is not None or reached_host(connection.peer) not in forbidden
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.
@@ -107,6 +132,8 @@ class Dialer:
         """
         options = self.options.of(target)
         goal = options.via or target
+        if options.via is not None:  # Else it is judged where it is connected to.
+            self._check_named(target)
         sock = await self._socket(goal, target, deadline)
         if goal.scheme not in TLS_SCHEMES:
             return await self._plain(sock, factory)
@@ -171,6 +198,12 @@ class Dialer:
             return await self._reach(goal, deadline)
         return await self._reach_through(self._proxy, goal, target, deadline)
 
+    def _check_named(self, target: Target) -> None:
+        try:
+            self._policy.check(target)
+        except AddressRefused as exc:
+            raise forbidden(exc) from exc
+
     async def _reach(self, goal: Target, deadline: float) -> socket.socket:
         """A socket connected to *goal* itself."""
         try:
@@ -188,10 +221,7 @@ class Dialer:
         self, proxy: Proxy, goal: Target, target: Target, deadline: float
     ) -> socket.socket:
         """A socket connected to *proxy*, and through it to *goal* where it is a tunnel."""
-        try:
-            self._policy.check(goal)
-        except AddressRefused as exc:
-            raise forbidden(exc) from exc
+        self._check_named(goal)
         try:
             addresses = await self._addresses(proxy.host, _literal(proxy.host), deadline)
             sock = await self._open(addresses, proxy.port, deadline, lambda _: None)

@@ -1,9 +1,9 @@
 """Lists of hosts, as an operator writes them in the settings."""
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 
-from gateway.egress.addresses import IPAddress
+from gateway.model.hosts import IPAddress, IPNetwork, is_number, read_networks, unmapped
 
 
 class HostList:
@@ -13,19 +13,22 @@ class HostList:
     A name is compared as it is written: none is looked up.
 
     Raises:
-        ValueError: A network cannot be read.
+        ValueError: A network cannot be read, or a name is a number, which is nobody's.
     """
 
     def __init__(self, listed: Iterable[str] = ()) -> None:
-        self._networks: list[IPv4Network | IPv6Network] = []
+        self._networks: list[IPNetwork] = []
         self._names: set[str] = set()
         for one in listed:
             try:
-                self._networks.append(ip_network(one, strict=False))
+                self._networks.append(read_networks(one.strip("[]")))
             except ValueError:
                 if "/" in one:
                     raise
-                self._names.add(one.lower())
+                if is_number(one):  # It would be compared with names, and never fit.
+                    text = f"{one!r} is no address: write four decimal numbers"
+                    raise ValueError(text) from None
+                self._names.add(one.lower().rstrip("."))
 
     def __contains__(self, host: str) -> bool:
         """Whether *host*, as a `Target` spells it, is listed: an address, or a name."""
@@ -50,4 +53,5 @@ class HostList:
 
     def has_address(self, address: IPAddress) -> bool:
         """Whether *address* is listed, or a network that it is in."""
+        address = unmapped(address)
         return any(address in network for network in self._networks)

@@ -7,7 +7,6 @@ happen, and leaving it out sends three times as many messages a second.
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +16,7 @@ import structlog
 from gateway.egress.addresses import Target
 from gateway.egress.attachments import packaged
 from gateway.egress.client_limits import ClientLimits
-from gateway.egress.dialing import Dialer
+from gateway.egress.dialing import Dialer, Route
 from gateway.egress.http_connection import Connection, Cut
 from gateway.egress.http_heads import Heads
 from gateway.egress.transport import (
@@ -47,7 +46,7 @@ class HttpTransport:
         self._dialer = dialer
         self._limits = limits or ClientLimits()
         self._loop = asyncio.get_running_loop()
-        self._destinations: dict[Hashable, _Destination] = {}
+        self._destinations: dict[Route, _Destination] = {}
         self._idle: dict[Connection, _Destination] = {}
         self._busy: set[Connection] = set()
         self._heads = Heads(dialer)
@@ -204,7 +203,7 @@ class HttpTransport:
         while destination.idle:
             connection = destination.idle.pop()
             del self._idle[connection]
-            if connection.open and self._dialer.may_use(connection):
+            if connection.open and self._dialer.may_use(connection, destination.route):
                 return connection
             connection.close()
             destination.connections -= 1
@@ -223,7 +222,11 @@ class HttpTransport:
 
     def give_back(self, destination: "_Destination", connection: Connection | None) -> None:
         reusable = None
-        if connection is not None and connection.reusable and self._dialer.may_use(connection):
+        if (
+            connection is not None
+            and connection.reusable
+            and self._dialer.may_use(connection, destination.route)
+        ):
             reusable = connection
         if connection is not None:
             self._busy.discard(connection)
@@ -275,7 +278,7 @@ class _Destination:
 
     in_order = False
 
-    def __init__(self, route: Hashable, transport: HttpTransport) -> None:
+    def __init__(self, route: Route, transport: HttpTransport) -> None:
         self.route = route
         self.connections = 0
         """Idle, busy and being made."""

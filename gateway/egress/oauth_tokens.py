@@ -12,7 +12,7 @@ import structlog
 from pydantic import SecretStr
 
 from gateway.egress.addresses import parse_target
-from gateway.egress.consumer_credentials import ClientCredentials
+from gateway.egress.credential_kinds import ClientCredentials
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 
 Post = Callable[[Request], Awaitable[Answer]]

@@ -7,17 +7,17 @@ everything.
 
 import socket
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 
 from gateway.egress.addresses import (
     DEFAULT_PORTS,
     DENIED_PORTS,
     AddressRefused,
-    IPAddress,
     Target,
 )
 from gateway.egress.host_list import HostList
 from gateway.model.host_decisions import HostDecisions
+from gateway.model.hosts import IPAddress, comparable_host, ipv4_within, unmapped
 
 # What `is_global` lets pass (Python 3.11) and what leads inside or nowhere all the same.
 _FORBIDDEN_V4 = tuple(
@@ -53,13 +53,6 @@ def is_forbidden(address: IPAddress) -> bool:
     if isinstance(address, IPv4Address):
         return any(address in network for network in _FORBIDDEN_V4)
     return address not in _UNICAST_V6 or any(address in network for network in _FORBIDDEN_V6)
-
-
-def unmapped(address: IPAddress) -> IPAddress:
-    """The IPv4 address inside an IPv4-mapped one; else *address*."""
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
 
 
 def is_this_machine(address: IPAddress) -> bool:
@@ -163,19 +156,25 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="egress_allow")
 
     def check_ip(self, address: IPAddress, target: Target) -> None:
-        """Judge *address*, which the host of *target* is, has resolved to, or has led to.
+        """Judge *address*, which the host of *target* is, has resolved to, or has led to, and the
+        IPv4 hosts that are within it: where NAT64 is allowed, it opens nothing else.
 
         Raises:
             AddressRefused: Nothing may be sent there.
         """
         address = unmapped(address)
+        self._check_one(address, target, loopback=self._loopback)
+        for one in ipv4_within(address):  # Its loopback would be that of the translator.
+            self._check_one(one, target, loopback=False)
+
+    def _check_one(self, address: IPAddress, target: Target, *, loopback: bool) -> None:
         if self._is_own(address, target.port):
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if self._forbidden.has_address(address):
             raise AddressRefused(target.url, allowed_by="egress_forbidden")
         if self.decisions.forbids(str(address)):
             raise AddressRefused(target.url, allowed_by=DECIDED)
-        if not is_forbidden(address) or (self._loopback and address.is_loopback):
+        if not is_forbidden(address) or (loopback and address.is_loopback):
             return
         if self._allowed.has_name(target.host):
             return
@@ -194,8 +193,4 @@ class AddressPolicy:
 
 def _spelled(host: str, port: int) -> tuple[str, int]:
     """*host* as `Target` spells it."""
-    host = host.strip("[]").lower()
-    try:
-        return str(unmapped(ip_address(host))), port
-    except ValueError:
-        return host, port
+    return comparable_host(host), port

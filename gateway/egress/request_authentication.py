@@ -23,7 +23,7 @@ from uuid import uuid4
 from pydantic import SecretStr
 
 from gateway.egress.addresses import Target
-from gateway.egress.consumer_credentials import (
+from gateway.egress.credential_kinds import (
     X509,
     Basic,
     Bearer,
@@ -141,6 +141,7 @@ class RequestAuthentication:
                 FailureKind.CREDENTIAL,
                 f"it answered {answer.status} to the credential {self.name}: correct that, in its "
                 "row of [[consumers]]",
+                answer=answer,
             )
         return answer
 

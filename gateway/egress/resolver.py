@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from typing import Protocol
 
-from gateway.egress.addresses import IPAddress
+from gateway.model.hosts import IPAddress
 
 MAX_LOOKUPS = 64
 

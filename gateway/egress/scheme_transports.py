@@ -8,9 +8,12 @@ from typing import TypeVar
 
 from gateway.egress.addresses import Target
 from gateway.egress.attachments import packaged
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.consumer_options import PLAIN, Options
 from gateway.egress.dialing import Dialer
+from gateway.egress.http_transport import HttpTransport
 from gateway.egress.request_authentication import RequestAuthentication
+from gateway.egress.signed_replies import ReplyChecks
 from gateway.egress.transport import (
     Answer,
     FailureKind,
@@ -24,6 +27,8 @@ from gateway.parsing import Busy, Parsing
 from mediation.model.messages import Packaging
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
+ALONE = ClientLimits(exchange=40.0, body=2**20, connections=1)
+"""Limits of a connection that no other request shares."""
 
 
 class TransportByScheme:
@@ -38,6 +43,7 @@ class TransportByScheme:
         patient: That of patient requests by HTTP, whose connections are not in the way of others.
         endpoints: That of requests to authorization servers, which the operator has named.
         parsing: Where messages are signed; without it, on the event loop.
+        replies: Checks answers that consumers must sign.
     """
 
     def __init__(
@@ -48,8 +54,10 @@ class TransportByScheme:
         *,
         endpoints: Transport | None = None,
         parsing: Parsing | None = None,
+        replies: ReplyChecks | None = None,
     ) -> None:
         self._parsing = parsing
+        self._replies = replies
         self._by_scheme = dict(by_scheme)
         self._patient = patient
         self._endpoints = endpoints
@@ -59,6 +67,13 @@ class TransportByScheme:
         self._dialer = dialer
 
     async def send(self, request: Request) -> Answer:
+        answer = await self._send(request)
+        rule = self._dialer.options.of(request.target).replies
+        if rule is not None and request.owner is not None and self._replies is not None:
+            await self._replies.check(rule, request, answer)
+        return answer
+
+    async def _send(self, request: Request) -> Answer:
         scheme = request.target.scheme
         options = self._dialer.options.of(request.target)
         if options is not PLAIN:
@@ -107,6 +122,11 @@ class TransportByScheme:
         if posting is None or self._dialer.options.of(target) is not PLAIN:
             return None
         return posting.lane(target)
+
+    def alone(self) -> Transport:
+        """A transport of one connection by HTTP to each destination, which no other request shares;
+        whoever has it closes it."""
+        return HttpTransport(self._dialer, limits=ALONE)
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target* by itself, as `Dialer.connect` makes it.

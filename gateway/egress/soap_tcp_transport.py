@@ -8,7 +8,7 @@ import asyncio
 import select
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ import structlog
 
 from gateway.egress.addresses import Target
 from gateway.egress.client_limits import ClientLimits
-from gateway.egress.dialing import Dialer
+from gateway.egress.dialing import Dialer, Route
 from gateway.egress.hops import hops_id
 from gateway.egress.transport import (
     GIVEN_UP,
@@ -71,7 +71,7 @@ class SoapTcpTransport:
         self._parsing = parsing or Parsing()
         self._loop = asyncio.get_running_loop()
         self._encoder = Encoder()
-        self._destinations: dict[Hashable, _Destination] = {}
+        self._destinations: dict[Route, _Destination] = {}
         self._made: set[_Outbound] = set()
         """Connections, also those that end when what is on their way has arrived."""
         self._again: set[asyncio.Task[None]] = set()
@@ -129,7 +129,7 @@ class SoapTcpTransport:
 
     def may_use(self, connection: "_Outbound") -> bool:
         """Whether more may be written to whom *connection* leads to."""
-        return self._dialer.may_use(connection)
+        return self._dialer.may_use(connection, connection.destination.key)
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""
@@ -356,7 +356,7 @@ class _Post:
 class _Destination:
     """The connections that may be shared for one destination."""
 
-    def __init__(self, key: Hashable) -> None:
+    def __init__(self, key: Route) -> None:
         self.key = key
         self.connections: set[_Outbound] = set()
         self.dialling = 0

@@ -9,6 +9,7 @@ from typing import Protocol, Self, TypeAlias, runtime_checkable
 from filters import Refused, in_utf_8
 from gateway.egress.addresses import Target
 from gateway.egress.causes import one_line
+from gateway.model.subscriber_grants import SubscriberGrant
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap
 from mediation.packaging.mime import charset_in
@@ -39,6 +40,8 @@ class FailureKind(Enum):
     """One that a package brought, inside."""
     CREDENTIAL = "the credential for it cannot be shown, or is not accepted"
     """That of its row of ``consumers``, which the operator can correct."""
+    REPLY = "its answer is not signed as its row of consumers demands"
+    """It may have the message."""
     TOO_LARGE = "the message is larger than the consumer takes"
     """Nothing was sent."""
 
@@ -54,6 +57,7 @@ class SendFailed(Exception):
         connecting: Whether it did before there was a connection: then it counts for the
             destination, else for the subscription alone.
         status: The status, when that much of the answer was read.
+        answer: The answer that did not accept the credential, or None.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class SendFailed(Exception):
         *,
         connecting: bool = False,
         status: int | None = None,
+        answer: "Answer | None" = None,
     ) -> None:
         self.detail = one_line(detail) or kind.value
         super().__init__(self.detail)
         self.kind = kind
         self.connecting = connecting
         self.status = status
+        self.answer = answer
 
 
 @dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.
@@ -91,6 +97,9 @@ class Request:
         owner: Of the subscription that it is sent for; None: for none, as answers are. Then it is
             sent without a credential: anybody can have an answer sent anywhere.
         expires: POSIX time from which on nobody is to get what is kept of it; None is never.
+        wanted: Asked before anything is written, as `admit` is: a connection may take long; None:
+            it is sent in any case. What is posted is written at once.
+        grant: The right by which its subscriber gets it, for whoever keeps it; None: it takes none.
     """
 
     target: Target
@@ -108,6 +117,8 @@ class Request:
     once: bool = False
     owner: str | None = None
     expires: float | None = None
+    wanted: Callable[[], bool] | None = None
+    grant: SubscriberGrant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,8 @@ def check_peer(request: Request, peer: str) -> None:
     Raises:
         SendFailed: It may not.
     """
+    if request.wanted is not None and not request.wanted():
+        raise SendFailed(FailureKind.CONNECT, "it is not to be sent any more", connecting=True)
     if request.admit is not None and not request.admit(peer):
         raise SendFailed(
             FailureKind.CONNECT,

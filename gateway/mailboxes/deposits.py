@@ -15,7 +15,7 @@ from gateway.security.intake import Intake
 from gateway.security.resource_addresses import MESSAGE_BOXES, ResourceAddress, key_named
 from mediation.mailboxes.kept import convert_envelope, message_id, split_envelope
 from mediation.model.requests import Named
-from mediation.notification.notify import check_number
+from mediation.notification.reading_notify import check_number
 
 _log = structlog.get_logger("dragoman.soap")
 

@@ -23,6 +23,7 @@ from filters import Reason, Refused
 from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.waiting import WaitingReaders
 from gateway.model.mailboxes import Mailbox, MailboxMessage
+from gateway.model.subscriber_grants import Holds
 from gateway.store import Store
 from gateway.store import mailbox_messages as rows
 
@@ -59,6 +60,7 @@ class MailboxLeases:
 
     Args:
         forget: Called with the key of a mailbox that turns out to be gone.
+        holds: Whether the grant of a message is still good; None: all are.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class MailboxLeases:
         *,
         clock: Callable[[], float],
         forget: Callable[[str], None],
+        holds: Holds | None = None,
     ) -> None:
+        self._holds = holds
         self._store = store
         self._waiting = waiting
         self._clock = clock
@@ -137,24 +141,27 @@ class MailboxLeases:
     async def _take(
         self, mailbox: Mailbox, most: int | None, octets: int, lease: float, name: str | None
     ) -> Batch:
-        name, now = name or secrets.token_hex(16), self._clock()
-        taken = await self._change(
-            mailbox.key,
-            partial(
-                rows.take,
-                key=mailbox.key,
-                lease=name,
-                most=max(1, min(AT_A_TIME if most is None else most, AT_A_TIME)),
-                octets=octets,
-                now=now,
-                until=now + lease,
-            ),
-        )
-        if taken is None:
-            self._forget(mailbox.key)
-            raise MailboxUnknown
-        found, more, expired = taken
-        self.expired += expired
+        name, found, more = name or secrets.token_hex(16), list[MailboxMessage](), True
+        while more and not found:
+            now = self._clock()
+            taken = await self._change(
+                mailbox.key,
+                partial(
+                    rows.take,
+                    key=mailbox.key,
+                    lease=name,
+                    most=max(1, min(AT_A_TIME if most is None else most, AT_A_TIME)),
+                    octets=octets,
+                    now=now,
+                    until=now + lease,
+                    holds=self._holds,
+                ),
+            )
+            if taken is None:
+                self._forget(mailbox.key)
+                raise MailboxUnknown
+            found, more, expired = taken
+            self.expired += expired
         return Batch(mailbox, name, tuple(found), more, now + lease)
 
     @asynccontextmanager

@@ -31,6 +31,7 @@ from gateway.model.mailboxes import (
     PutResult,
 )
 from gateway.model.moments import moment_of
+from gateway.model.subscriber_grants import Holds, SubscriberGrant
 from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal, owner_in
@@ -56,6 +57,7 @@ class Mailboxes:
 
     Args:
         trusts: Returns whether an owner of mailboxes is trusted.
+        holds: Whether the right by which a message was put in is still good; None: all are.
 
     Attributes:
         shared: Whether other gateways make, fill and read them, too.
@@ -72,6 +74,7 @@ class Mailboxes:
         trusts: Callable[[str], bool] = lambda _: True,
         owner_bytes: OwnerBytes | None = None,
         clock: Callable[[], float] = time.time,
+        holds: Holds | None = None,
     ) -> None:
         self._store = store
         self.shared = shared
@@ -82,7 +85,9 @@ class Mailboxes:
         self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
         self.waiting = WaitingReaders()
-        self.leases = MailboxLeases(store, self.waiting, clock=clock, forget=self._forget)
+        self.leases = MailboxLeases(
+            store, self.waiting, clock=clock, forget=self._forget, holds=holds
+        )
         self.dropped = 0
         """Messages that went to the dead letters, for want of room or of a reader."""
         self.expired = 0
@@ -314,10 +319,11 @@ class Mailboxes:
         envelopes: Sequence[tuple[str | None, bytes]],
         *,
         expires: float | None = None,
+        grant: SubscriberGrant | None = None,
     ) -> None:
         """Put *envelopes*, each with its message id, into *mailbox*; on return they are durable. An
         envelope whose id lies there already is kept once. From POSIX time *expires* on nobody gets
-        them.
+        them; nor once the *grant* by which a subscriber gets them is not good any more.
 
         Raises:
             MailboxUnknown: The mailbox is gone.
@@ -339,6 +345,7 @@ class Mailboxes:
                 bounds=bounds,
                 now=now,
                 expires=expires,
+                granted=grant.to_text() if grant is not None else None,
             ),
         )
         if outcome is PutResult.UNKNOWN:

@@ -1,6 +1,7 @@
 """Handlers of requests to make, read and destroy mailboxes, in any specification."""
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +13,9 @@ from gateway.mailboxes.leases import LEASE, TAKEN, UNTIL_NAMED, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.removal import Feed, Feeds, MailboxRemoval
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.security.authorise import authorise
 from gateway.security.intake import Intake
+from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     MESSAGE_BOXES,
     ResourceKind,
@@ -20,6 +23,7 @@ from gateway.security.resource_addresses import (
     key_in,
     key_named,
 )
+from gateway.security.rights import Right
 from mediation.model.requests import (
     CreateMailbox,
     DestroyMailbox,
@@ -134,7 +138,7 @@ class MailboxOperations:
         self, mailbox: Mailbox, request: Take, inbound: Inbound, seconds: float = LEASE
     ) -> Batch:
         octets = TAKEN if request.octets is None else min(TAKEN, request.octets)
-        return await self._mailboxes.leases.take(
+        batch = await self._mailboxes.leases.take(
             mailbox,
             most=request.most,
             octets=octets,
@@ -142,6 +146,26 @@ class MailboxOperations:
             gone=inbound.gone,
             lease=seconds,
         )
+        if batch.messages and request.wait > 0 and inbound.identify_again is not None:
+            try:
+                await self._check_again(mailbox, inbound.identify_again)
+            except BaseException:
+                await self._mailboxes.leases.handed_over(batch, False)
+                raise
+        return batch
+
+    async def _check_again(
+        self, mailbox: Mailbox, identify_again: Callable[[], Awaitable[Principal]]
+    ) -> None:
+        """Refuse a reader that has waited, and may not have the messages of *mailbox* any more.
+
+        Raises:
+            Refused: So it is.
+        """
+        principal = await identify_again()
+        authorise(principal, Right.MANAGE)
+        if not principal.reaches(mailbox.owner):
+            raise MailboxUnknown
 
     def _handover(
         self,

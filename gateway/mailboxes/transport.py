@@ -32,7 +32,9 @@ class MailboxTransport:
             key = request.target.host
             mailbox = self._mailboxes.known(key) or await self._mailboxes.find(key)
             envelopes = [(request.message_id, request.body)]
-            await self._mailboxes.put(mailbox, envelopes, expires=request.expires)
+            await self._mailboxes.put(
+                mailbox, envelopes, expires=request.expires, grant=request.grant
+            )
         except MailboxUnknown:
             return Answer(410)
         except Refused as refused:

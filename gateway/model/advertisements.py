@@ -31,16 +31,36 @@ class AdvertisementRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RevocationRow:
+    """A delegation that somebody takes back, who has signed that.
+
+    Attributes:
+        creator: The signer, whose the topic may not be.
+        until: When the delegation ends, in POSIX seconds.
+    """
+
+    topic_id: str
+    delegation: str
+    creator: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class AdvertisementLimits:
     """How many advertisements are kept, those that were withdrawn not counted; of the latter as
     many again. ``requests`` is how many messages are remembered until they expire, and as many
-    proofs again; ``requests_of_sender`` and ``proofs_of_sender`` are how many of one sender."""
+    proofs again; ``requests_of_sender`` and ``proofs_of_sender`` are how many of one sender.
+    ``revocations`` is how many delegations are known as taken back, ``revocations_of_topic`` and
+    ``revocations_of_creator`` how many of them are of one topic, and of one creator."""
 
     in_all: int = 100_000
     of_creator: int = 1_000
     requests: int = 100_000
     requests_of_sender: int = 1_000
     proofs_of_sender: int = 10_000
+    revocations: int = 200_000
+    revocations_of_topic: int = 1_000
+    revocations_of_creator: int = 2_000
 
 
 class Kept(Enum):
@@ -56,6 +76,18 @@ class Kept(Enum):
     CONFLICT = "conflict"
     """It claims a known topic for another creator, or with another synopsis."""
     CREATOR_FULL = "creator-full"
+    FULL = "full"
+
+
+class Revoked(Enum):
+    """What became of a revocation."""
+
+    NEW = "new"
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    """No advertisement of its topic is known; its creator publishes both again."""
+    NOT_CREATOR = "not-creator"
+    """The topic is another's."""
     FULL = "full"
 
 

@@ -18,8 +18,10 @@ class DeathReason(Enum):
     UNKNOWN_TOPIC = "unknown-topic"
     COPY_REFUSED = "copy-refused"
     SIGNATURE_REFUSED = "signature-refused"
+    RIGHT_WITHDRAWN = "right-withdrawn"
     MAILBOX_OVERFLOW = "mailbox-overflow"
     MAILBOX_AGE = "mailbox-age"
+    MAILBOX_RIGHT_WITHDRAWN = "mailbox-right-withdrawn"
 
 
 NOBODY = ""
@@ -27,7 +29,11 @@ NOBODY = ""
 copy was refused: no subscription counts it. Where the messaging system yielded it, nobody owns it,
 either."""
 
-OF_MAILBOXES = (DeathReason.MAILBOX_OVERFLOW.value, DeathReason.MAILBOX_AGE.value)
+OF_MAILBOXES = (
+    DeathReason.MAILBOX_OVERFLOW.value,
+    DeathReason.MAILBOX_AGE.value,
+    DeathReason.MAILBOX_RIGHT_WITHDRAWN.value,
+)
 """Reasons of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""
 
 

@@ -19,7 +19,7 @@ class Wanted(Enum):
 
 
 class State(Enum):
-    """The state of a source; `gateway.sources.states` has the table of its transitions."""
+    """The state of a source; `gateway.sources.held_leases` has the table of its transitions."""
 
     IDLE = "idle"
     """There is no subscription, and none is wanted."""
@@ -47,11 +47,13 @@ class Credential:
     Attributes:
         sealed: The password, encrypted by `gateway.security.password_cipher`.
         basic: Whether the password may be sent as it is over http, too.
+        negotiate: Whether it is proved by Negotiate (Kerberos, NTLM), and by nothing else.
     """
 
     user: str
     sealed: str
     basic: bool = False
+    negotiate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mediation.model.messages import Notification
+from mediation.tenants import OWNER, EventKey, event_key, key_in, tenant_of_event
 
 OCTETS = 64 * 2**20
 """Bytes of all messages that are kept, as they came and as they were understood."""
@@ -48,9 +49,16 @@ class RecentMessage:
         came = len(self.arrival.body) if self.arrival is not None else 0
         return self.notification.octets + came
 
+    @property
+    def place(self) -> str:
+        """A name that no other message that is kept has: the id, with the tenant of one that is
+        not the default tenant's, since two tenants may choose one id."""
+        id_, tenant = self.notification.id, tenant_of_event(self.notification)
+        return f"{OWNER}{tenant}:{id_}" if tenant or id_.startswith(OWNER) else id_
+
 
 class RecentMessages:
-    """The last messages, by the ids that their publishers gave.
+    """The last messages, by their tenants and the ids that their publishers gave.
 
     Args:
         messages: How many are kept.
@@ -61,21 +69,22 @@ class RecentMessages:
         self._most = messages
         self._most_octets = octets
         self._octets = 0
-        self._messages: OrderedDict[str, RecentMessage] = OrderedDict()
+        self._messages: OrderedDict[EventKey, RecentMessage] = OrderedDict()
 
     def accepted(self, notification: Notification, by: str, now: float) -> None:
         """Keep a message that was taken from *by*."""
-        former = self._messages.pop(notification.id, None)
+        key = event_key(notification)
+        former = self._messages.pop(key, None)
         if former is not None:
             self._octets -= former.octets
-        one = self._messages[notification.id] = RecentMessage(notification, now, by)
+        one = self._messages[key] = RecentMessage(notification, now, by)
         self._octets += one.octets
         self._shrink()
 
     def came(self, notifications: Iterable[Notification], arrival: Arrival) -> None:
         """Keep how *notifications* came, which were accepted just now."""
         for notification in notifications:
-            one = self._messages.get(notification.id)
+            one = self._messages.get(event_key(notification))
             if one is not None:
                 self._octets -= one.octets
                 one.arrival = arrival
@@ -89,10 +98,13 @@ class RecentMessages:
             _, oldest = self._messages.popitem(last=False)
             self._octets -= oldest.octets
 
-    def find(self, id_: str) -> RecentMessage | None:
-        """The message with this id."""
-        return self._messages.get(id_)
+    def find(self, id_: str, tenant: str | None = None) -> RecentMessage | None:
+        """The message with this id, of one *tenant*, or the last of any."""
+        if tenant is not None:
+            return self._messages.get(key_in(tenant, id_))
+        return next((one for one in self.newest() if one.notification.id == id_), None)
 
-    def newest(self) -> list[RecentMessage]:
-        """All that are kept, the newest first."""
-        return list(reversed(self._messages.values()))
+    def newest(self, tenant: str | None = None) -> list[RecentMessage]:
+        """All that are kept, of one *tenant* or of all, the newest first."""
+        newest = reversed(self._messages.values())
+        return [one for one in newest if tenant in (None, tenant_of_event(one.notification))]

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic
 from gateway.observing.attempts import Fields
 from mediation.model.messages import Notification
+from mediation.tenants import EventKey, as_its_tenant_knows_it, event_key, tenant_of_event
 
 WATCHERS = 8
-"""Who may watch at a time."""
+"""Who may watch at a time, of the default tenant, and of all others together."""
+WATCHERS_OF_A_TENANT = 2
 MESSAGES = 1000
 """Messages that wait for one watcher; what exceeds them is dropped, and counted."""
 OCTETS = 16 * 2**20
@@ -30,8 +32,8 @@ REMEMBERED = 10_000
 class TooManyWatch(Refused):
     """There is no room for another watcher."""
 
-    def __init__(self) -> None:
-        super().__init__(Reason.UNAVAILABLE, f"{WATCHERS} watch already: end one of them.")
+    def __init__(self, number: int) -> None:
+        super().__init__(Reason.UNAVAILABLE, f"{number} watch already: end one of them.")
 
 
 @dataclass(slots=True)
@@ -58,6 +60,7 @@ class Watcher:
     Args:
         wants: Says of a topic whether its messages are watched; it costs no more than a lookup.
         sample: The share of the messages of these topics that is watched, above 0 up to 1.
+        tenant: Whose messages alone are watched, as that tenant knows them; None: all.
 
     Attributes:
         passed_over: Messages that the share left out.
@@ -69,30 +72,37 @@ class Watcher:
         wants: Callable[[Topic], bool],
         *,
         sample: float = 1.0,
+        tenant: str | None = None,
         messages: int = MESSAGES,
         octets: int = OCTETS,
     ) -> None:
         self._wants = wants
         self._sample = sample
+        self.tenant = tenant
         self._due = 1.0
         """A message is watched when this reaches 1: so the first one is."""
         self._most = messages
         self._most_octets = octets
         self._octets = 0
-        self._waiting: OrderedDict[str, PassingMessage] = OrderedDict()
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._waiting: OrderedDict[EventKey, PassingMessage] = OrderedDict()
+        self._seen: OrderedDict[EventKey, None] = OrderedDict()
         self.passed_over = 0
         self.dropped = 0
 
     def offer(self, notification: Notification, by: str, now: float) -> PassingMessage | None:
         """Keep a message, unless it is not wanted, left out, or there is no room."""
-        known = self._waiting.get(notification.id)
+        if self.tenant is not None:
+            if tenant_of_event(notification) != self.tenant:
+                return None
+            notification = as_its_tenant_knows_it(notification)
+        key = event_key(notification)
+        known = self._waiting.get(key)
         if known is not None:  # It was delivered before its publisher had its answer.
             known.by = known.by or by
             return known
-        if notification.id in self._seen:
+        if key in self._seen:
             return None
-        self._seen[notification.id] = None
+        self._seen[key] = None
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         if not self._wants(notification.topic or DEFAULT_TOPIC):
@@ -107,12 +117,12 @@ class Watcher:
             self.dropped += 1
             return None
         self._octets = octets
-        passing = self._waiting[notification.id] = PassingMessage(notification, now, by)
+        passing = self._waiting[key] = PassingMessage(notification, now, by)
         return passing
 
     def attempted(self, notification: Notification, subscription: str, attempt: Fields) -> None:
         """Add an attempt to its message; one that was not accepted here is watched from now on."""
-        passing = self._waiting.get(notification.id)
+        passing = self._waiting.get(event_key(notification))
         if passing is None:
             passing = self.offer(notification, "", attempt[0])
         if passing is None:
@@ -129,7 +139,7 @@ class Watcher:
             first = next(iter(self._waiting.values()))
             if first.at > now - SETTLES and first.at <= now:
                 break
-            del self._waiting[first.notification.id]
+            del self._waiting[event_key(first.notification)]
             self._octets -= first.notification.octets
             taken.append(first)
         return taken
@@ -139,7 +149,7 @@ class Taps:
     """All who watch.
 
     Attributes:
-        most: How many may.
+        most: How many of the default tenant may, and how many of all others.
         watchers: Whom what passes is offered to; empty while nobody watches.
     """
 
@@ -154,8 +164,13 @@ class Taps:
         Raises:
             TooManyWatch: Too many do.
         """
-        if len(self.watchers) >= self.most:
-            raise TooManyWatch
+        own = [one for one in self.watchers if bool(one.tenant) == bool(watcher.tenant)]
+        if len(own) >= self.most:
+            raise TooManyWatch(self.most)
+        if watcher.tenant:
+            number = sum(one.tenant == watcher.tenant for one in own)
+            if number >= WATCHERS_OF_A_TENANT:
+                raise TooManyWatch(number)
         self.watchers.append(watcher)
         try:
             yield

@@ -3,13 +3,14 @@
 Bounded, and in memory: what waits and what died the store knows for longer.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from filters import Topic
 from mediation.model.messages import Notification
 from mediation.rendering import delivery_id_of
+from mediation.tenants import EventKey, event_key, key_in, tenant_of_event
 
 KEPT = 10_000
 """Messages that are remembered; those that came first are forgotten."""
@@ -41,6 +42,7 @@ class Trace:
     """What became of one message. Times are POSIX seconds.
 
     Attributes:
+        tenant: Whose it is; empty for the default tenant's.
         accepted: When it was taken from its publisher here; None where that was elsewhere, or
             before the start.
         by: Who published it.
@@ -52,11 +54,12 @@ class Trace:
 
     __slots__ = (
         "accepted", "by", "dialect", "ended", "id", "matched", "message", "named", "source",
-        "topic",
+        "tenant", "topic",
     )  # fmt: skip
 
-    def __init__(self, id_: str, source: str, topic: Topic | None) -> None:
+    def __init__(self, id_: str, source: str, topic: Topic | None, tenant: str = "") -> None:
         self.id = id_
+        self.tenant = tenant
         self.source = source
         self.topic = topic
         self.accepted: float | None = None
@@ -98,11 +101,14 @@ class Trace:
 
 
 class MessageTraces:
-    """The traces of the *kept* messages that came last, by the id that their publishers gave."""
+    """The traces of the *kept* messages that came last, by their tenants and the ids that their
+    publishers gave."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._traces: OrderedDict[EventKey, Trace] = OrderedDict()
+        self._tenants: Counter[str] = Counter()
+        """How many traces there are of each tenant but the default one."""
 
     def accepted(self, notification: Notification, by: str, now: float, dialect: str = "") -> None:
         """Note that *notification* was taken from *by*, who speaks *dialect*."""
@@ -117,33 +123,55 @@ class MessageTraces:
 
     def settled(self, message: Followed) -> None:
         """Note how the deliveries of *message* ended that were never in the store."""
-        trace = self._traces.get(message.notification.id)
+        trace = self.of(message.notification)
         if trace is not None and trace.message is message:
             trace.note(message)
 
     def delivered(self, notification: Notification, subscription: str) -> None:
         """Note a delivery that had waited in the store."""
-        trace = self._traces.get(notification.id)
+        trace = self.of(notification)
         if trace is not None:
             trace.end(subscription, "delivered")
 
     def _of(self, notification: Notification) -> Trace:
-        trace = self._traces.get(notification.id)
+        tenant = tenant_of_event(notification)
+        key = key_in(tenant, notification.id)
+        trace = self._traces.get(key)
         if trace is None:
-            trace = Trace(notification.id, notification.source, notification.topic)
-            self._traces[notification.id] = trace
+            trace = Trace(notification.id, notification.source, notification.topic, tenant)
+            self._traces[key] = trace
+            if tenant:
+                self._tenants[tenant] += 1
             if len(self._traces) > self._kept:
-                self._traces.popitem(last=False)
+                _, oldest = self._traces.popitem(last=False)
+                self._forget_of(oldest.tenant)
         return trace
 
-    def of(self, notification: str) -> Trace | None:
-        """The trace of the notification with this id."""
-        return self._traces.get(notification)
+    def _forget_of(self, tenant: str) -> None:
+        if tenant:
+            self._tenants[tenant] -= 1
+            if not self._tenants[tenant]:
+                del self._tenants[tenant]
 
-    def find(self, message: str) -> list[Trace]:
-        """The traces of what was published with this id: one, or one of each notification that it
-        held."""
-        return [self._traces[one] for one in ids_of(message) if one in self._traces]
+    def of(self, notification: Notification) -> Trace | None:
+        """The trace of a notification."""
+        return self._traces.get(event_key(notification))
+
+    def find(self, message: str, tenant: str | None = None) -> list[Trace]:
+        """The traces of what was published with this id, of one *tenant* or of all: one, or one of
+        each notification that it held."""
+        if tenant is not None:
+            return self._of_tenant(message, tenant)
+        found = self._of_tenant(message, "")
+        for each in self._tenants:
+            first, second = key_in(each, message), key_in(each, f"{message}#1")
+            if first in self._traces or second in self._traces:
+                found += self._of_tenant(message, each)
+        return found
+
+    def _of_tenant(self, message: str, tenant: str) -> list[Trace]:
+        keys = (key_in(tenant, one) for one in ids_of(message))
+        return [self._traces[key] for key in keys if key in self._traces]
 
     def snapshot(self) -> list[Trace]:
         """All traces, for a look at them elsewhere than on the event loop."""

@@ -11,6 +11,7 @@ from gateway.security.quotas import PrincipalRate
 from mediation import names
 from mediation.metadata import write_event_descriptions, write_policy
 from mediation.model.requests import GetMetadata, Incoming, Metadata, MetadataSection, Sequences
+from mediation.reliable_messaging import Bound
 from mediation.wsdl import NAMESPACE, schemas, write_wsdl
 
 OCTETS = 512 * 1024
@@ -35,7 +36,9 @@ class MetadataOperations:
         parsing: Parsing,
         longest_lease: timedelta,
         sequences: Sequences = Sequences.OFF,
+        bound: Bound = Bound.NOTHING,
     ) -> None:
+        self._bound = bound
         self._sequences = sequences
         self._topics = topics
         self._looks = looks
@@ -67,7 +70,7 @@ class MetadataOperations:
         address = f"{inbound.base}/soap"
         match dialect:
             case names.WSDL:
-                described = write_wsdl(address, sequences=self._sequences)
+                described = write_wsdl(address, sequences=self._sequences, bound=self._bound)
                 yield MetadataSection(f"{{{dialect}}}definitions", NAMESPACE, described)
             case names.XSD:
                 for namespace, schema in schemas(address).items():

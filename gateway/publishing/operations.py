@@ -33,7 +33,10 @@ from gateway.publishing.event_copies import Copies
 from gateway.publishing.set_aside import SetAsideMessages, TopicReading
 from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
+from gateway.security.audit import NO_AUDIT, PUBLISHED, Audit
+from gateway.security.identify import OPERATOR
 from gateway.security.intake import Intake
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.store import Store, answered_in_time
 from mediation.grid_events import VIA_PROPERTY
@@ -103,7 +106,7 @@ class PublicationChecks:
     note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None
     prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None
     prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None
-    signed: Callable[[Sequence[Notification], str], Awaitable[None]] | None = None
+    signed: Callable[[Sequence[Notification], str, str], Awaitable[None]] | None = None
 
 
 class PublishingOperations:
@@ -143,8 +146,10 @@ class PublishingOperations:
         copies: Copies | None,
         checks: PublicationChecks,
         spans: "Spans | None" = None,
+        audit: Audit = NO_AUDIT,
     ) -> None:
         self._spans = spans
+        self._audit = audit
         self._endpoint = endpoint
         self._traces = traces
         self._taps = taps
@@ -215,7 +220,7 @@ class PublishingOperations:
         """
         _refuse_topics_of_tenants(notifications)
         await self._check_topics(Publish(notifications))
-        await self._check_signed(notifications, "")
+        await self._check_signed(notifications, OPERATOR)
         await self.accept(notifications, notifications[0].source)
 
     async def _publish(
@@ -245,7 +250,7 @@ class PublishingOperations:
         notifications, aside, _ = self._admitted(request, inbound)
         if refusals := self._publisher.refusals_of(notifications):
             raise PublicationRefused(refusals)
-        await self._check_signed(notifications, inbound.principal.tenant)
+        await self._check_signed(notifications, inbound.principal)
         notifications = await self._proved(request, notifications, incoming, inbound)
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
@@ -265,10 +270,12 @@ class PublishingOperations:
         named = replace(request, notifications=notifications)
         return (await self._prove(named, incoming, inbound)).notifications
 
-    async def _check_signed(self, notifications: Sequence[Notification], tenant: str) -> None:
+    async def _check_signed(
+        self, notifications: Sequence[Notification], publisher: Principal
+    ) -> None:
         """Refuse what must be signed, and is not so that it counts."""
         if self._signed is not None:
-            await self._signed(notifications, tenant)
+            await self._signed(notifications, publisher.tenant, publisher.owner)
 
     def _admitted(
         self, request: Publish, inbound: Inbound
@@ -316,7 +323,7 @@ class PublishingOperations:
         if select is not None:
             notifications = await select(notifications)
         if not hops:
-            await self._check_signed(notifications, inbound.principal.tenant)
+            await self._check_signed(notifications, inbound.principal)
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
         notifications = _of_tenant(notifications, inbound.principal.tenant)
@@ -359,8 +366,8 @@ class PublishingOperations:
             # Here, for a copy of what came before is none that somebody repeats.
             if hops and self._signed is not None:
                 own = [replace(one, topic=_own_topic(one.topic)) for one in new]
-                await self._signed(own, inbound.principal.tenant)
-            await self.accept(new, source, kept=kept, dialect=dialect)
+                await self._signed(own, inbound.principal.tenant, inbound.principal.owner)
+            await self.accept(new, source, kept=kept, dialect=dialect, sender=inbound.principal)
 
         copies = _by_origin(notifications) if hops else {}
         if not copies:
@@ -392,9 +399,11 @@ class PublishingOperations:
         *,
         kept: bool = False,
         dialect: str = "",
+        sender: Principal | None = None,
     ) -> None:
         """Publish what was admitted from *by*, who speaks *dialect*; it is durable on return. With
-        *kept* nobody waits for the answer: what the messaging system refuses is set aside.
+        *kept* nobody waits for the answer: what the messaging system refuses is set aside. The
+        audit log has the *sender*.
 
         Raises:
             PublicationRefused: The messaging system will never take some; the others are durable.
@@ -402,11 +411,21 @@ class PublishingOperations:
         try:
             await self._publisher.publish(notifications, kept=kept)
         except PublicationRefused as refused:
-            self._note_accepted(refused.taken(notifications), by, dialect)
+            self._note_accepted(refused.taken(notifications), by, dialect, sender)
             raise
-        self._note_accepted(notifications, by, dialect)
+        self._note_accepted(notifications, by, dialect, sender)
 
-    def _note_accepted(self, notifications: Sequence[Notification], by: str, dialect: str) -> None:
+    def _note_accepted(
+        self,
+        notifications: Sequence[Notification],
+        by: str,
+        dialect: str,
+        sender: Principal | None,
+    ) -> None:
+        if self._audit.documents:
+            who, address = (by, "") if sender is None else (sender.owner or by, sender.address)
+            for notification in notifications:
+                self._audit.note_documents(who, address, PUBLISHED, notification)
         self.accepted += len(notifications)
         now = time()
         for notification in notifications:

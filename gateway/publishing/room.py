@@ -23,6 +23,7 @@ from gateway.publishing.synchronization import Evaluate, Synchronizing
 from gateway.publishing.topic_files import read_namespaces
 from gateway.publishing.topics import TopicsSeen
 from gateway.rooms import Room, Work
+from gateway.security.audit import NO_AUDIT, Audit
 from gateway.security.intake import Intake
 from gateway.security.networks import networks
 from gateway.settings.settings import Settings
@@ -68,6 +69,7 @@ class ProducerRoom(Room):
             parsing=parsing,
             longest_lease=settings.longest_lease,
             sequences=sequences,
+            bound=settings.bound_sequences,
         )
 
     def synchronizing(self, evaluate: Evaluate) -> Synchronizing:
@@ -139,6 +141,7 @@ class PublishingRoom(Room):
         endpoint: str,
         mailboxes_each: int,
         spans: "Spans | None" = None,
+        audit: Audit = NO_AUDIT,
     ) -> None:
         self.spool = spool
         self.operations = PublishingOperations(
@@ -158,6 +161,7 @@ class PublishingRoom(Room):
             copies=copies,
             checks=checks,
             spans=spans,
+            audit=audit,
         )
 
     def handlers(self) -> Handlers:

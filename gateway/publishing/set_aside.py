@@ -17,7 +17,7 @@ from gateway.security.principals import Principal
 from gateway.store import Store, dead_lettering
 from mediation.model.messages import Notification
 from mediation.model.requests import SetAside, TopicRules
-from mediation.notification.notify import read_set_aside
+from mediation.notification.reading_notify import read_set_aside
 
 PEER_PROPERTY = "dragoman_peer"
 """The property of a message that was set aside with the network address of its sender."""

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, cast
 
-from gateway.reliability.group_commit import result_or_error, take_all
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
+from gateway.reliability.shared_transactions import result_or_error, take_all
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import (
     Conflict,

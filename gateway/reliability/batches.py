@@ -7,9 +7,9 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.exchange import Exchange
-from gateway.reliability.group_commit import Part, find_all, result_or_error, run_together
 from gateway.reliability.party import Party, PeerLimits, requests_of
 from gateway.reliability.receiving import receive, without_repeated_fault
+from gateway.reliability.shared_transactions import Part, find_all, result_or_error, run_together
 from gateway.reliability.source_input import acknowledge_all_plain
 from gateway.reliability.source_worker import Work, send_due, send_due_beside, sends_messages
 from gateway.reliability.steps import begin

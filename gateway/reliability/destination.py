@@ -54,6 +54,8 @@ class Outcome:
         sequence: The sequence as it is committed.
         taken: The message is stored now.
         known: The message was known already.
+        unproved: Nothing was done: the sequence is bound to a token or a TLS session, and the
+            message is not by that.
     """
 
     fault: RmFault | None = None
@@ -62,6 +64,18 @@ class Outcome:
     sequence: IncomingSequence | None = None
     taken: bool = False
     known: bool = False
+    unproved: bool = False
+
+
+Proofs = frozenset[bytes]
+"""What a message proves: the token that signed it, the certificate that its sender showed in TLS;
+each a word without white space, which the caller makes."""
+NO_PROOFS: Proofs = frozenset()
+
+
+def unproved(sequence: IncomingSequence, proofs: Proofs) -> bool:
+    """Return whether *sequence* is bound to what a message with these *proofs* does not prove."""
+    return sequence.token is not None and not proofs.issuperset(sequence.token.split())
 
 
 def create(
@@ -73,11 +87,14 @@ def create(
     owner: str | None,
     service: str,
     peer: str = "",
+    bound_to: Proofs = NO_PROOFS,
 ) -> tuple[CreateSequenceResponse | RmFault, IncomingSequence | None]:
     """Make a sequence, in a transaction of its own: see `Destination.create`."""
     try:
         with begin(party, now) as step:
-            made = Destination(step, owner).create(message, request, service=service, peer=peer)
+            made = Destination(step, owner, bound_to).create(
+                message, request, service=service, peer=peer
+            )
     except Taken:  # By another sequence that was made at the same time.
         made = _refuse("The offered identifier is in use.")
     if isinstance(made, RmFault):
@@ -91,18 +108,32 @@ class Destination:
 
     Args:
         owner: The identity of the peer, where callers are told apart.
+        proofs: What its message proves; of CreateSequence, what its sequence is to be bound to.
     """
 
-    __slots__ = ("_owner", "_step")
+    __slots__ = ("_owner", "_proofs", "_step")
 
-    def __init__(self, step: Step, owner: str | None) -> None:
+    def __init__(self, step: Step, owner: str | None, proofs: Proofs = NO_PROOFS) -> None:
         self._step = step
         self._owner = owner
+        self._proofs = proofs
 
     def find(self, identifier: str) -> IncomingSequence | None:
         """Find a sequence that the peer may use; one of another peer is as one that is unknown."""
         sequence = self._step.tx.incoming.find(identifier)
         return sequence if sequence is not None and sequence.owner in (None, self._owner) else None
+
+    def may_use(self, sequence: IncomingSequence) -> bool:
+        """Return whether *sequence* is the peer's, and its message is by what that is bound to."""
+        mine = sequence.owner in (None, self._owner)
+        return mine and not unproved(sequence, self._proofs)
+
+    def _usable(self, identifier: str) -> IncomingSequence | Outcome:
+        """The sequence that the message may use, or what it is answered."""
+        sequence = self._step.tx.incoming.find(identifier)
+        if sequence is not None and unproved(sequence, self._proofs):
+            return Outcome(unproved=True)
+        return self.find(identifier) or _unknown(identifier)
 
     def create(
         self, message: ReliableMessage, request: CreateSequence, *, service: str, peer: str
@@ -121,6 +152,8 @@ class Destination:
         if create_id is not None:
             sequence = self._step.tx.incoming.find_created(create_id, self._owner)
             if sequence is not None:
+                if unproved(sequence, self._proofs):
+                    return _refuse("Another CreateSequence had this MessageID.")
                 return sequence
         refusal = self._refusal(message, request, peer)
         return refusal or self._make(message, request, create_id, service, peer)
@@ -145,7 +178,8 @@ class Destination:
         for epr in named:
             if epr is not None and is_callable(epr) and not party.allows(epr.address):
                 return _refuse("Nothing is sent to an address of the request.")
-        if request.token is not None or message.uses_token or message.uses_tls:
+        binds = request.token is not None or message.uses_token or message.uses_tls
+        if binds and not self._proofs:
             return _refuse("No sequence is bound to a token here.")
         if offer is not None:
             if party.offers is Offers.REFUSE:
@@ -183,7 +217,7 @@ class Destination:
             incomplete=incomplete,
             expires_at=step.now + lifetime,
             last_seen=step.now,
-            token=request.token,
+            token=b" ".join(sorted(self._proofs)) or None,
             lifetime=lifetime,
             peer=peer or None if self._owner is None else None,
         )
@@ -214,8 +248,10 @@ class Destination:
     ) -> Outcome:
         """Take a message of a sequence: its number and the message are of one transaction."""
         step = self._step
-        sequence = self.find(header.identifier)
-        if sequence is None or not _is_spoken(sequence, message):
+        sequence = self._usable(header.identifier)
+        if isinstance(sequence, Outcome):
+            return sequence
+        if not _is_spoken(sequence, message):
             return _unknown(header.identifier)
         if sequence.ended_at is not None:
             return self._late(sequence, header)
@@ -335,18 +371,18 @@ class Destination:
 
     def acknowledge(self, identifier: str) -> Outcome:
         """Answer AckRequested."""
-        sequence = self.find(identifier)
-        if sequence is None:
-            return _unknown(identifier)
+        sequence = self._usable(identifier)
+        if isinstance(sequence, Outcome):
+            return sequence
         if sequence.ended_at is None:
             return self._seen(sequence, at_once=True, known=True)
         return replace(self._last_word(sequence), known=True)
 
     def close(self, identifier: str, last: int | None) -> Outcome:
         """Take CloseSequence: no message is received after it."""
-        sequence = self.find(identifier)
-        if sequence is None:
-            return _unknown(identifier)
+        sequence = self._usable(identifier)
+        if isinstance(sequence, Outcome):
+            return sequence
         if sequence.ended_at is None:
             step = self._step
             sequence = sequence_end.close(step, replace(sequence, last_seen=step.now), last)
@@ -358,9 +394,9 @@ class Destination:
 
     def terminate(self, identifier: str, last: int | None) -> Outcome:
         """Take TerminateSequence; a repetition gets the same answer."""
-        sequence = self.find(identifier)
-        if sequence is None:
-            return _unknown(identifier)
+        sequence = self._usable(identifier)
+        if isinstance(sequence, Outcome):
+            return sequence
         if sequence.ended_at is None:
             step = self._step
             sequence = sequence_end.terminate(step, replace(sequence, last_seen=step.now), last)

@@ -171,13 +171,16 @@ class Exchange:
         Where the application raises, the reply counts as lost, and the request is sent again.
 
         Returns:
-            False where there is no application for it.
+            False where there is no application for it, or it is a fault of SOAP about something
+            that will be sent again.
         """
         taken = True
         with begin_with_callback(self.party, self.now) as step:
-            found = SourceInput(step, self.owner).take_reply(key, relates_to, alone=True)
-            if found is None:
-                return True  # It came before, or is not a reply.
+            source = SourceInput(step, self.owner)
+            found = source.take_reply(key, relates_to, alone=True)
+            if found is None:  # It came before, or is not a reply.
+                refuses = isinstance(self.message.fault, PeerFault)
+                return not (refuses and source.is_waiting(key, relates_to))
             sequence, number = found
             service = sequence.callback or ""
             application = self.party.applications.get(service)

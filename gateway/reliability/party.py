@@ -86,6 +86,19 @@ class Refusals:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceBinding:
+    """What the sequences that a client asks for are bound to (1.1, section 6).
+
+    Attributes:
+        token: A reference to the certificate whose key signs their messages; empty: to none.
+        tls: To the certificate that the client shows in TLS.
+    """
+
+    token: bytes = b""
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Party:
     """One side of reliable messaging; everything that differs between two sides is here.
 
@@ -106,6 +119,7 @@ class Party:
         nacks: Missing messages are asked for (Nack) when the first one behind them comes.
         after_delivery: Messages are acknowledged once the application took them, not when stored.
         pause: Waits, so many seconds, before something runs again that was in another's way.
+        binding: What the sequences that it asks for are bound to.
         complaints: Bounds how often people are told the same of a sequence.
         refusals: The last answers of destinations that took nothing.
     """
@@ -128,6 +142,7 @@ class Party:
     nacks: bool = False
     after_delivery: bool = False
     pause: Callable[[float], None] = time.sleep
+    binding: SequenceBinding = SequenceBinding()
     complaints: TokenBucket = field(default_factory=_complaints, compare=False)
     refusals: Refusals = field(default_factory=Refusals, compare=False)
 

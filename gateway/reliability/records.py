@@ -43,7 +43,8 @@ class IncomingSequence:
         ack_at: When the next acknowledgement is due, or None.
         expires_at: None for never.
         ended_at: It is a tombstone since then, which answers late requests.
-        token: The security token that it is bound to, as its reference in CreateSequence, or None.
+        token: The proofs that its messages must have, which it is bound to, or None. See
+            `gateway.reliability.destination.unproved`.
         lifetime: The expiry that CreateSequenceResponse told, in seconds, or None.
         due_at: When a worker should look at it, or None.
         peer: The network address of its creator, where it has no owner, or None.

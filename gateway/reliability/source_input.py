@@ -98,6 +98,16 @@ class SourceInput:
         step.tx.outgoing.put(after_removal(after))
         return sequence, message.number
 
+    def is_waiting(self, key: str, relates_to: str) -> bool:
+        """Return whether the message, or the CreateSequence, that an answer relates to will be sent
+        again."""
+        outgoing, message_id = self._step.tx.outgoing, id_to_keep(relates_to)
+        sequence = outgoing.find(key)
+        if sequence is None or sequence.ended_at is not None:
+            return False
+        creates = sequence.identifier is None and sequence.create_id == message_id
+        return creates or outgoing.message_identified(key, message_id) is not None
+
     def take_answer(self, key: str, said: ReliableMessage) -> None:
         """Take an answer on a connection of the sequence *key*: its acknowledgements, a fault, the
         answer to a protocol message. What it says about other sequences is ignored."""

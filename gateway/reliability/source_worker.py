@@ -37,6 +37,8 @@ from mediation.reliable_messaging import (
     TerminateSequence,
     ack_requested_block,
     sequence_block,
+    uses_tls_block,
+    uses_token_block,
     with_blocks,
     write_make_connection,
     write_message,
@@ -221,8 +223,12 @@ class _Look:
         offer = None
         if sequence.offered is not None:
             offer = Offer(sequence.offered, sequence.acks_to, expires)
-        body = CreateSequence(sequence.acks_to, expires, offer)
-        self._add(body, message_id=sequence.create_id, reply_to=sequence.acks_to)
+        binding, rm, soap = self.step.party.binding, sequence.wire.rm, sequence.wire.soap
+        body = CreateSequence(sequence.acks_to, expires, offer, binding.token or None)
+        blocks = uses_token_block(rm, soap) if binding.token else b""
+        blocks += uses_tls_block(rm, soap) if binding.tls else b""
+        create_id, acks_to = sequence.create_id, sequence.acks_to
+        self._add(body, message_id=create_id, reply_to=acks_to, blocks=blocks)
         return self.sequence.next_at
 
     def _messages(self) -> float | None:

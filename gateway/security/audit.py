@@ -5,6 +5,9 @@ the hash of the last elsewhere (`dragoman audit verify` prints it), and compare.
 """
 
 import asyncio
+import base64
+import contextlib
+import hashlib
 import os
 import threading
 import time
@@ -29,8 +32,12 @@ from gateway.security.audit_chain import (
 )
 from gateway.security.principals import Principal
 from gateway.token_bucket import TokenBucket
+from mediation.model.messages import Notification
+from mediation.notification.document_metadata import is_of_documents, named_in
 
-REFUSALS = frozenset({Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED, Reason.SIGNATURE_REFUSED})
+REFUSALS = frozenset(
+    {Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED, Reason.SIGNATURE_REFUSED, Reason.TOKEN_REFUSED}
+)
 WAITING = 10_000
 """Records that wait to be written; more are counted, and the number is recorded."""
 EVERY = 0.2
@@ -46,10 +53,26 @@ SUMMED = 10
 """Addresses that such a record names, those with the most refusals."""
 MOST_SUMMED = 4096
 """Addresses that are told apart meanwhile."""
+TOOK_BACK = "took back: "
+"""What a record did that takes back the one whose receipt has the SHA-256 ``late``: that was on the
+disk when nobody waited for it any more, so that the receipt was not given."""
 NOT_RECORDED = "refused more than is recorded"
 """What a record is about that has the number of refusals as ``again``."""
 SEGMENT = 64 * 2**20
 """Bytes after which a segment is complete; else it is with its day (UTC)."""
+KEPT_WITHIN = 5.0
+"""Seconds within which a receipt is on the disk, or is not given."""
+DOCUMENTS_WAITING = WAITING // 2
+"""Records of documents that wait at most: one event may go to thousands, and must leave room for
+what people did."""
+UNREAD = 32 * 2**20
+"""Bytes of events that wait to be read for the documents that they name; of others that is not
+noted."""
+LONGEST_QUERY = 16_384
+"""Characters of a subscription's filter that are noted."""
+PUBLISHED, DELIVERED = "published documents' metadata", "delivered documents' metadata"
+"""What records are about that IHE calls Document Metadata Publish (ITI-54) and Notify (ITI-53)."""
+_PAYLOAD = "payload"
 DAYS = 90
 """Days for which records are kept at least."""
 _log = structlog.get_logger("dragoman.audit")
@@ -58,19 +81,68 @@ _log = structlog.get_logger("dragoman.audit")
 class Audit(Protocol):
     """Takes note of what people and programs did."""
 
-    def note(self, principal: Principal, did: str, what: str = "", result: str = "done") -> None:
-        """Note that *principal* did something, to *what*: an id that is no secret."""
+    documents: bool
+    """Whether publications and deliveries of documents' metadata are noted, and filters of
+    subscriptions: where an audit repository of IHE gets them."""
+
+    def note(
+        self,
+        principal: Principal,
+        did: str,
+        what: str = "",
+        result: str = "done",
+        *,
+        query: str = "",
+    ) -> None:
+        """Note that *principal* did something, to *what*: an id that is no secret.
+
+        Args:
+            query: The filter of a subscription.
+        """
+
+    def note_documents(
+        self, who: str, address: str, did: str, event: Notification, *, to: str = ""
+    ) -> None:
+        """Note that *event* was published by *who*, at *address*, or delivered *to* somebody, where
+        it is documents' metadata and that is noted."""
+
+    async def keep(self, who: str, address: str, did: str, what: str, receipt: bytes) -> None:
+        """Keep a *receipt* that *who*, at *address*, gave or was given; it is on the disk on
+        return.
+
+        Raises:
+            AuditUnusable: It is not, or it is and another record says that it came too late.
+        """
 
 
 class NoAudit:
     """Where nothing is noted."""
 
-    def note(self, principal: Principal, did: str, what: str = "", result: str = "done") -> None:
+    documents = False
+
+    def note(
+        self,
+        principal: Principal,
+        did: str,
+        what: str = "",
+        result: str = "done",
+        *,
+        query: str = "",
+    ) -> None:
+        pass
+
+    def note_documents(
+        self, who: str, address: str, did: str, event: Notification, *, to: str = ""
+    ) -> None:
+        pass
+
+    async def keep(self, who: str, address: str, did: str, what: str, receipt: bytes) -> None:
         pass
 
 
 def note_refusal(audit: Audit, principal: Principal, did: str, what: str, refused: Refused) -> None:
-    """Note that *principal* was *refused* something, where it had no right to it."""
+    """Note that *principal* was *refused* something, where it had no right to it, or its
+    credentials prove nothing."""
     if refused.reason in REFUSALS:
         audit.note(principal, did, what, f"refused: {refused.text}")
 
@@ -84,10 +156,14 @@ class AuditLog:
     Args:
         days: For which segments are kept, counted from their last record; and so many segments are
             kept at least, whatever the clock says.
+        documents: See `Audit.documents`.
     """
 
-    def __init__(self, path: Path, days: int = DAYS) -> None:
+    def __init__(self, path: Path, days: int = DAYS, *, documents: bool = False) -> None:
         self.path = path
+        self.documents = documents
+        self._unread = 0
+        """Bytes of events that wait to be read for the documents that they name."""
         self._days = days
         self._waiting: deque[dict[str, Any]] = deque()
         self._lost = 0
@@ -107,6 +183,15 @@ class AuditLog:
         """Segments that are removed once the log says so, the oldest first."""
         self._writing = threading.Lock()
         """Whoever gives up waiting for `write` does not end it: the last one, at a stop, waits."""
+        self._under_way = 0
+        """The first of those that wait that are being written."""
+        self._moving = threading.Lock()
+        """Held while that, or which of them are the first, changes."""
+        self._hurry = asyncio.Event()
+        """Set when somebody waits for what is written."""
+        self._keeping: list[asyncio.Future[None]] = []
+        self.failing = False
+        """Whether the last time that it was written failed."""
         self.written = 0
         self.failures = 0
 
@@ -128,13 +213,77 @@ class AuditLog:
         if last is not None:
             self._number, self._last = int(last.get("number", 0)), last["hash"]
 
-    def note(self, principal: Principal, did: str, what: str = "", result: str = "done") -> None:
+    def note(
+        self,
+        principal: Principal,
+        did: str,
+        what: str = "",
+        result: str = "done",
+        *,
+        query: str = "",
+    ) -> None:
         """Note it; it is on disk within `EVERY` seconds."""
         who = principal.owner or "operator"
         record = {"who": who, "from": principal.address, "did": did, "what": what, "result": result}
         if result.startswith("refused") and not self._is_first(tuple(record.values())):
             return
+        if query and self.documents:
+            record["query"] = query[:LONGEST_QUERY]
         self._put(record)
+
+    def note_documents(
+        self, who: str, address: str, did: str, event: Notification, *, to: str = ""
+    ) -> None:
+        """Note it, as `note` does. What documents it names is read in the thread that writes."""
+        if not (self.documents and is_of_documents(event.payload)):
+            return
+        record: dict[str, Any] = {
+            "who": who, "from": address, "did": did, "what": event.id, "result": "done", "to": to,
+        }  # fmt: skip
+        if len(self._waiting) >= DOCUMENTS_WAITING:
+            self._lost += 1
+            return
+        octets = len(event.payload)
+        if self._unread + octets <= UNREAD:
+            self._unread += octets
+            record[_PAYLOAD] = event.payload
+        self._put(record)
+
+    async def keep(self, who: str, address: str, did: str, what: str, receipt: bytes) -> None:
+        text = base64.b64encode(receipt).decode()
+        record = {"who": who, "from": address, "did": did, "what": what, "result": "done"}
+        if len(self._waiting) >= WAITING:
+            raise AuditUnusable(self.path, "too many records wait to be written")
+        kept_record = {"time": _now(), **record, "receipt": text}
+        self._waiting.append(kept_record)
+        kept = asyncio.get_running_loop().create_future()
+        self._keeping.append(kept)
+        self._hurry.set()
+        try:
+            async with asyncio.timeout(KEPT_WITHIN):
+                await kept
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if kept.done() and not kept.cancelled() and isinstance(error, TimeoutError):
+                return
+            with contextlib.suppress(ValueError):  # It may be being written.
+                self._keeping.remove(kept)
+            self._take_back(kept_record, hashlib.sha256(receipt).hexdigest())
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise AuditUnusable(self.path, "a receipt could not be written in time") from None
+
+    def _take_back(self, record: dict[str, Any], digest: str) -> None:
+        """Leave out a record that nobody waits for any more, where it is not being written or
+        written already; else another one takes it back."""
+        with self._moving:
+            for at, one in enumerate(list(self._waiting)):  # A thread may add to it.
+                if one is record and at >= self._under_way:
+                    del self._waiting[at]
+                    return
+            taken_back = {name: record[name] for name in ("who", "from", "what", "result")}
+            did = TOOK_BACK + record["did"]
+            # Whatever else waits: it must not be lost.
+            self._waiting.append({"time": _now(), **taken_back, "did": did, "late": digest})
 
     def _put(self, record: dict[str, Any]) -> None:
         if len(self._waiting) >= WAITING:
@@ -191,11 +340,34 @@ class AuditLog:
     async def run(self) -> None:
         """Write what is noted, until it is cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            if not self._keeping or self.failing:  # A full disk is not tried without a pause.
+                await self._pause()
+            self._hurry.clear()
             self._forget_refusals(AGAIN)
             self._sum_up()
-            if self._waiting or self._lost:
+            # What somebody waits for may be written already, by a thread that had begun before.
+            if self._waiting or self._lost or self._keeping:
+                keeping, self._keeping = self._keeping, []
                 await asyncio.to_thread(self.write)
+                if self._unread:
+                    waiting = list(self._waiting)
+                    self._unread = sum([len(one.get(_PAYLOAD, b"")) for one in waiting])
+                self._tell(keeping)
+
+    async def _pause(self) -> None:
+        """Wait for `EVERY` seconds, or until somebody waits for what is written."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVERY):
+                await (asyncio.sleep(EVERY) if self.failing else self._hurry.wait())
+
+    def _tell(self, keeping: list[asyncio.Future[None]]) -> None:
+        """Tell those whose records were written; others wait for the next time."""
+        if self.failing:
+            self._keeping += [one for one in keeping if not one.done()]
+            return
+        for one in keeping:
+            if not one.done():
+                one.set_result(None)
 
     def write(self) -> None:
         """Write what is noted now. What cannot be written waits; the log says so."""
@@ -207,22 +379,35 @@ class AuditLog:
                 self._complete_segment()
                 self._append_waiting()
                 self._remove_old()
+                self.failing = False
             except (OSError, AuditUnusable) as error:
+                self.failing = True
                 self.failures += 1
                 _log.error("audit.not-written", path=str(self.path), why=str(error))
 
     def _append_waiting(self) -> None:
-        records = list(self._waiting)
+        with self._moving:
+            records = list(self._waiting)
+            self._under_way = len(records)
+        for record in records:
+            if (payload := record.pop(_PAYLOAD, None)) is not None:
+                record["documents"], record["patients"] = named_in(payload)
         number, last, lines = self._number, self._last, []
         for record in records:
             number += 1
             line, last = write_record({"number": number, **record, "previous": last})
             lines.append(line)
-        _append(self.path, b"".join(lines))
+        try:
+            _append(self.path, b"".join(lines))
+        except OSError:
+            self._under_way = 0
+            raise
         if records and not self._began[0]:
             self._began = (self._number + 1, records[0]["time"][:10])
-        for _ in records:
-            self._waiting.popleft()
+        with self._moving:
+            for _ in records:
+                self._waiting.popleft()
+            self._under_way = 0
         self._number, self._last = number, last
         self.written += len(records)
 

@@ -20,6 +20,8 @@ from filters import Reason, Refused
 
 FIRST = "0" * 64
 """The hash before the first record."""
+_USUAL = 2**16
+"""Bytes at the end of a file in which its last record mostly is; receipts may be longer."""
 REMOVED = "removed old audit records"
 """What a record is about that has the ``until`` and the ``last`` of what was removed."""
 
@@ -40,6 +42,11 @@ def segments(path: Path) -> list[Path]:
     """The complete segments of the log at *path*, the oldest first."""
     found = path.parent.glob(f"{path.stem}.{'[0-9]' * 12}{path.suffix}")
     return sorted(found, key=lambda one: one.name)
+
+
+def first_number(segment: Path) -> int:
+    """The number of the first record of a segment, by its name."""
+    return int(segment.stem.rpartition(".")[2])
 
 
 def verify(path: Path) -> tuple[int, str]:
@@ -78,20 +85,33 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     return (record for _, _, record in _located_records(path))
 
 
-def open_files(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield the files of the log at *path*, open to be read, the oldest first; a gateway may append
-    to it meanwhile. The newest file is opened first: it may become a segment.
+def open_files(path: Path, behind: int = 0) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the files of the log at *path* with records behind number *behind*, open to be read,
+    the oldest first; a gateway may append to it meanwhile. The newest file is opened first: it may
+    become a segment.
 
     Raises:
         OSError: One cannot be opened.
     """
     with path.open("rb") as newest:
         inode = os.fstat(newest.fileno()).st_ino
-        for segment in segments(path):
+        complete = segments(path)
+        following = [*map(first_number, complete[1:]), _first_number_in(newest)]
+        for segment, first in zip(complete, following, strict=False):
+            if first is not None and first <= behind + 1:
+                continue
             with segment.open("rb") as file:
                 if os.fstat(file.fileno()).st_ino != inode:
                     yield segment, file
         yield path, newest
+
+
+def _first_number_in(file: BinaryIO) -> int | None:
+    """The number of the first record of *file*, at whose start it is left; None where it has
+    none."""
+    number = (read_record(file.readline()) or {}).get("number")
+    file.seek(0)
+    return number if isinstance(number, int) else None
 
 
 def _located_records(path: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
@@ -130,7 +150,7 @@ def write_record(record: Mapping[str, Any]) -> tuple[bytes, str]:
 def first_record(path: Path) -> dict[str, Any] | None:
     """The first record of the file *path*; None where it has none."""
     with path.open("rb") as file:
-        return read_record(file.readline(2**20))
+        return read_record(file.readline())
 
 
 def last_record(path: Path) -> dict[str, Any] | None:
@@ -140,8 +160,13 @@ def last_record(path: Path) -> dict[str, Any] | None:
         AuditUnusable: Its last line is no record.
     """
     with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - 2**20))
-        lines = file.read().splitlines()
+        end, behind = file.seek(0, os.SEEK_END), _USUAL
+        while True:  # The last line is whole once another one is seen before it.
+            file.seek(max(0, end - behind))
+            lines = file.read(behind).splitlines()
+            if len(lines) > 1 or behind >= end:
+                break
+            behind *= 4
     if not lines:
         return None
     record = read_record(lines[-1])
@@ -154,7 +179,11 @@ def cut_off_half_a_line(path: Path) -> None:
     """Cut off what a crash left of a line: nobody was told of it. The file is made, for its owner
     alone, where there is none."""
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 2**20))
-        end = file.read()
+        size, behind = file.seek(0, os.SEEK_END), _USUAL
+        while True:  # A record with a receipt may be as long as what it answers.
+            file.seek(max(0, size - behind))
+            end = file.read()
+            if b"\n" in end or behind >= size:
+                break
+            behind *= 4
         file.truncate(size - len(end) + end.rfind(b"\n") + 1)

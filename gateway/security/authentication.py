@@ -10,19 +10,18 @@ import base64
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-
-from cryptography import x509
 
 from filters import Reason, Refused
 from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
 from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import Failures, Passwords
-from gateway.security.principals import Identity
+from gateway.security.principals import Identity, side_of
 from gateway.security.tokens import (
     MAX_LENGTH,
     TokenClaims,
@@ -33,6 +32,9 @@ from gateway.security.tokens import (
     verify_token,
 )
 
+SIGNATURE_FAILURES, SIGNATURE_FAILURES_AT_ONCE = 1.0, 100.0
+"""Signatures that do not count, a second and at once, of an address: more than of passwords, for
+nobody finds one by trying; each takes 0.7 ms, and others may be behind the same address."""
 REMEMBERED = 300.0
 """Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
 the signature of a token 0.1 ms."""
@@ -62,6 +64,7 @@ class Authentication:
         self._kept = PasswordCipher(key_file(path))
         self._passwords = Passwords()
         self._failures = Failures()
+        self._failed_signatures = Failures(SIGNATURE_FAILURES, SIGNATURE_FAILURES_AT_ONCE)
         self._verified: dict[bytes, Identity] = {}
         self._keys: dict[Issuer, IssuerKeys] = {}
         self.failed: dict[str, int] = {}
@@ -78,6 +81,7 @@ class Authentication:
             for row in identities.issuers
         }
         self._verified.clear()
+        self._certificates = CertificateProofs(identities, self._folder)
 
     async def of_headers(
         self, headers: Iterable[tuple[bytes, bytes]], address: str
@@ -114,7 +118,7 @@ class Authentication:
             NotIdentified: There is no such user, or it is another password.
             QuotaExceeded: There were too many such failures.
         """
-        who = (f"user:{name}", address)
+        who = (f"user:{name}", side_of(address))
         user = self.identities.user_of_name.get(name)
         hashed = self.password_of(name)
         check = partial(self._failures.check, *who)
@@ -135,7 +139,7 @@ class Authentication:
             NotIdentified: There is no such user, or it is of another password.
             QuotaExceeded: There were too many such failures.
         """
-        who = (f"user:{name}", address)
+        who = (f"user:{name}", side_of(address))
         self._failures.check(*who)
         user = self.identities.user_of_name.get(name)
         kept = user.digest if user is not None else None
@@ -149,13 +153,11 @@ class Authentication:
     def of_certificate(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no
         subject that can be read."""
-        subject = subject_of(certificate)
-        if subject is None:
-            return None
-        name = self.identities.user_of_subject.get(subject)
-        if name is None:
-            return Identity(f"cert:{subject}")
-        return self._user(name)
+        return self._certificates.identity(certificate)
+
+    def authorities_of(self, owner: str) -> frozenset[str]:
+        """Return the names of the authorities that have certified *owner*, without its tenant."""
+        return self._certificates.authorities_of(owner)
 
     def password_of(self, name: str) -> str | None:
         """Return the hash of the password of the user *name*; None where there is none."""
@@ -277,9 +279,20 @@ class Authentication:
         user = self.identities.user_of_name[name]
         return Identity(f"user:{name}", frozenset(user.roles), tenant=user.tenant)
 
-    def count_refused(self, kind: str) -> None:
-        """Count a proof of another kind, verified elsewhere, that proved nothing."""
-        self._count(kind)
+    def check_signatures(self, address: str) -> None:
+        """See that another signature of *address* may be verified.
+
+        Raises:
+            QuotaExceeded: It has sent too many that do not count.
+        """
+        self._failed_signatures.check(side_of(address))
+
+    def count_signature(self, address: str | None) -> None:
+        """Count a signature, verified elsewhere, that does not count: of *address*, where that is
+        bound by `check_signatures`."""
+        if address is not None:
+            self._failed_signatures.count(side_of(address))
+        self._count("signature")
 
     def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1
@@ -297,13 +310,3 @@ def _basic(value: str) -> tuple[str, str]:
     if not colon:
         raise NotIdentified("The credentials cannot be read.")
     return name, password
-
-
-@lru_cache(maxsize=1024)
-def subject_of(certificate: bytes) -> str | None:
-    """The subject of a *certificate* (DER) in the form of RFC 4514; None where it has none, or
-    cannot be read."""
-    try:
-        return x509.load_der_x509_certificate(certificate).subject.rfc4514_string() or None
-    except ValueError:
-        return None

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from filters import Expression, Reason, Refused, Topic, parse_expression
 from gateway.security.principals import ANONYMOUS, Principal
-from gateway.security.resource_addresses import MAILBOXES, ResourceAddress, ResourceKind
 from gateway.security.rights import ALL_GRANTS, Right
 from mediation.model.requests import (
     AskForSubscriptions,
@@ -98,10 +97,6 @@ OPEN_TO_TENANTS: frozenset[type[Request]] = frozenset(
 request that nobody listed, too."""
 
 
-_GIVEN_OUT = MAILBOXES | {ResourceKind.SOURCE, ResourceKind.SEQUENCE}
-"""Kinds of resources whose addresses are given to those that are to send to them."""
-
-
 def right_for(request: type[Request]) -> Right:
     """The right that requests of a type need; one that nobody listed needs that to operate."""
     for each in request.__mro__:
@@ -110,38 +105,36 @@ def right_for(request: type[Request]) -> Right:
     return Right.OPERATE
 
 
-def authorise(principal: Principal, right: Right, resource: ResourceAddress | None = None) -> None:
+def authorise(principal: Principal, right: Right) -> None:
     """Refuse what *principal* has no right to.
-
-    Args:
-        resource: The address that the request was sent to, where that names a resource.
 
     Raises:
         Refused: It may not; nothing was done. ``NOT_IDENTIFIED`` where it has not said who it is.
     """
-    if right not in principal.rights and not _is_expected(right, resource):
+    if right not in principal.rights:
         raise _refusal(principal, f"to {right.value} here")
 
 
-def _is_expected(right: Right, resource: ResourceAddress | None) -> bool:
-    """Return True for what producers and consumers send to an address that they were given: the key
-    in it is the permission, and what it is of says on which topics it is published."""
-    return right is Right.PUBLISH and resource is not None and resource.kind in _GIVEN_OUT
-
-
-def authorise_request(
-    principal: Principal, request: Request, resource: ResourceAddress | None
-) -> None:
+def authorise_request(principal: Principal, request: Request, *, given_out: bool = False) -> None:
     """Refuse the *request* that *principal* has no right to.
+
+    Args:
+        given_out: The resource at the address takes the request in itself, and nothing else does: a
+            mailbox keeps it, or a source or a sequence has it. To send there needs no right to
+            publish: producers and consumers were given the address, and the key in it is the
+            permission. Whether the address merely names such a resource is not enough: what is
+            carried out as anywhere, RegisterPublisher for example, needs its right.
 
     Raises:
         Refused: As `authorise`.
     """
     right = right_for(type(request))
-    authorise(principal, right, resource)
+    sent_there = given_out and right is Right.PUBLISH
+    if not sent_there:
+        authorise(principal, right)
     if principal.tenant and not OPEN_TO_TENANTS.intersection(type(request).__mro__):
         raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
-    if principal.grants is not ALL_GRANTS and not _is_expected(right, resource):
+    if principal.grants is not ALL_GRANTS and not sent_there:
         _authorise_topics(principal, request, right)
 
 

@@ -102,7 +102,8 @@ class Identification:
         self.keep_roles: Callable[[], Awaitable[None]] | None = None
         """Writes them where they are there after a restart; None: nowhere."""
         self._grants: dict[str, Grants] = {}
-        """Those of owners of subscriptions, who are asked for with each event."""
+        """Those of owners of subscriptions, who are asked for with each event. It is replaced, not
+        emptied: another thread that began by the former rules ends with the former dictionary."""
 
     @property
     def required(self) -> bool:
@@ -121,7 +122,7 @@ class Identification:
             self.tenants.use(identities.quotas)
         self.changes += 1
         self._known.clear()
-        self._grants.clear()
+        self._grants = {}
 
     async def identify(self, facts: TransportFacts) -> Principal:
         """The principal of *facts*.
@@ -136,9 +137,14 @@ class Identification:
         if identity is None:
             return self.of_connection(facts)
         principal = self.principal_of(identity, facts)
-        if self.roles_of_tokens.has_changed and self.keep_roles is not None:
-            await self.keep_roles()  # Before it subscribes: what is answered outlives a crash.
+        await self.save_roles(principal)
         return principal
+
+    async def save_roles(self, principal: Principal) -> None:
+        """Wait until the roles that a token said of *principal* are in the store: before it
+        subscribes, for what is answered outlives a crash."""
+        if self.keep_roles is not None and self.roles_of_tokens.is_unsaved(principal.owner):
+            await self.keep_roles()
 
     def of_connection(self, facts: TransportFacts) -> Principal:
         """The principal of a connection: by its certificate and its address alone."""
@@ -152,6 +158,8 @@ class Identification:
     def principal_of(self, identity: Identity | None, facts: TransportFacts) -> Principal:
         """The principal whose *identity* was proved, or an anonymous one, at the address of
         *facts*."""
+        if identity is not None and identity.issuer:
+            self._show_roles(identity)  # Each time: another token may have been the last.
         key = (facts.address, identity)
         principal = self._known.get(key)
         if principal is None:
@@ -181,10 +189,6 @@ class Identification:
         the network decides whether quotas bind them, as it does for strangers. Who is in a tenant
         speaks for that alone, wherever it is."""
         owner = owner_in(identity.tenant, identity.owner)
-        if identity.issuer and self.roles_of_tokens.show(
-            owner, identity.issuer, identity.shown, identity.roles_days
-        ):
-            self.forget_grants([owner])
         grants = policy.grants(identity.names)
         rights = grants.rights & identity.rights
         operates = Right.OPERATE in rights and not identity.tenant
@@ -201,23 +205,31 @@ class Identification:
             quotas=self.tenants.get(identity.tenant),
         )
 
+    def _show_roles(self, identity: Identity) -> None:
+        """Go by the roles that the token of *identity* said, for what its user subscribed to."""
+        owner = owner_in(identity.tenant, identity.owner)
+        shown, days = identity.shown, identity.roles_days
+        if self.roles_of_tokens.show(owner, identity.issuer, shown, days):
+            self.forget_grants([owner])
+
     def forget_grants(self, owners: Iterable[str]) -> None:
         """Ask anew what the rules grant *owners*: their roles have changed."""
-        for owner in owners:
-            self._grants.pop(owner, None)
+        gone = set(owners)
+        self._grants = {owner: one for owner, one in self._grants.items() if owner not in gone}
 
     def grants_of(self, owner: str) -> Grants:
-        """What the rules grant *owner*, of a subscription, now. The roles of a user are those of
-        the file, and those that its last token said."""
+        """What the rules grant *owner*, of a subscription, now; asked in any thread. The roles of a
+        user are those of the file, and those that its last token said."""
         if self.authentication is None or owner == OPERATOR.owner:
             return ALL_GRANTS
-        found = self._grants.get(owner)
+        remembered = self._grants  # Before the rules are read.
+        found = remembered.get(owner)
         if found is None:
-            if len(self._grants) >= _REMEMBERED:
-                self._grants.clear()
+            if len(remembered) >= _REMEMBERED:
+                remembered.clear()
             policy = self.authentication.identities.policy
             found = policy.grants(self._names_of(owner, self.authentication))
-            self._grants[owner] = found
+            remembered[owner] = found
         return found
 
     def may_receive(self, owner: str, topic: Topic | None) -> bool:
@@ -244,7 +256,8 @@ class Identification:
         shown = self.roles_of_tokens.find(owner)
         if shown is not None and authentication.has_issuer(shown.issuer):
             roles |= shown.roles
-        return Identity(name, roles, tenant=tenant).names
+        authorities = authentication.authorities_of(name)
+        return Identity(name, roles, tenant=tenant, authorities=authorities).names
 
     def trusts_owner(self, owner: str) -> bool:
         """Return whether *owner*, of a subscription or a mailbox, is a trusted principal."""

@@ -26,6 +26,12 @@ hashes of SHA-256.
     subject = "CN=North mole,O=Harbour"
     user = "north-mole"
 
+    authority = "port"                 # counts only where that has issued it
+
+    [[authorities]]
+    name = "port"                      # rules name whom it certified "ca:port"
+    file = "port-ca.pem"               # its certificate, then those between it and users
+
     [[issuers]]
     issuer = "https://id.example.org/realms/plant"
     audience = "dragoman"
@@ -40,6 +46,7 @@ hashes of SHA-256.
     [[rights]]
     who = ["role:harbour"]
     may = ["publish"]
+    authority = "port"                 # with cert:SUBJECT: counts only where that has issued it
     topics = ["w:weather//."]
     namespaces = { w = "http://example.org/weather" }
 """
@@ -56,7 +63,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from filters import FilterError, Reason, Refused
 from gateway.security.passwords import is_hash
-from gateway.security.principals import owner_in
+from gateway.security.principals import issued_by, owner_in
 from gateway.security.rights import (
     ALL_RIGHTS,
     EVERYBODY,
@@ -77,13 +84,17 @@ Name = Annotated[
 ]
 
 
+_SCHEMES = ("user", "role", "cert", "ca", "broker")
+
+
 def _are_names(values: list[str]) -> list[str]:
     for value in values:
         scheme, colon, rest = value.partition(":")
         whole = value in (EVERYBODY, NOBODY_IN_PARTICULAR)
-        if not whole and not (colon and rest and scheme in ("user", "role", "cert", "broker")):
+        if not whole and not (colon and rest and scheme in _SCHEMES):
             raise ValueError(
-                f"{value!r} is nobody: write user:NAME, role:NAME, cert:SUBJECT, broker:NAME, "
+                f"{value!r} is nobody: write user:NAME, role:NAME, cert:SUBJECT, ca:NAME, "
+                f"broker:NAME, "
                 f"{NOBODY_IN_PARTICULAR} or {EVERYBODY}"
             )
     return values
@@ -155,11 +166,24 @@ class Key(_Row):
         return ALL_RIGHTS if self.may is None else _rights(self.may)
 
 
+AuthorityName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
 class Certificate(_Row):
     """The certificate of a user, by its subject in the form of RFC 4514."""
 
     subject: Annotated[str, Field(min_length=1)]
     user: Name
+    authority: AuthorityName | None = None
+    """Who must have issued it; without, whoever TLS or WS-Security trusts may have."""
+
+
+class Authority(_Row):
+    """Who issues certificates of users."""
+
+    name: AuthorityName
+    file: Annotated[str, Field(min_length=1)]
+    """PEM: its certificate, then those between it and users."""
 
 
 class Issuer(_Row):
@@ -191,6 +215,8 @@ class RightsRow(_Row):
     namespaces: Mapping[str, str] = {}
     tenant: TenantName | Literal[""] = ""
     """Of whose users it speaks alone."""
+    authority: AuthorityName | None = None
+    """Who must have issued the certificates that it names; without, whoever is trusted may have."""
 
     def rule(self, number: int) -> Rule:
         """The rule.
@@ -199,8 +225,17 @@ class RightsRow(_Row):
             FilterError: A topic expression cannot be read.
         """
         topics = read_topics(self.topics, self.namespaces)
-        who = frozenset(owner_in(self.tenant, name) for name in self.who)
+        names = self.who if self.authority is None else map(self._issued, self.who)
+        who = frozenset(owner_in(self.tenant, name) for name in names)
         return Rule(number, who, _rights(self.may), topics)
+
+    def _issued(self, name: str) -> str:
+        return issued_by(self.authority or "", name)
+
+    @property
+    def names_subjects_alone(self) -> bool:
+        """Whether it trusts the subject of a certificate, whoever issued that."""
+        return self.authority is None and any(name.startswith("cert:") for name in self.who)
 
 
 class Identities(_Row):
@@ -210,6 +245,7 @@ class Identities(_Row):
     users: list[User] = []
     keys: list[Key] = []
     certificates: list[Certificate] = []
+    authorities: list[Authority] = []
     issuers: list[Issuer] = []
     rights: list[RightsRow] = []
 
@@ -235,8 +271,27 @@ class Identities(_Row):
         return {key.hash: key for key in self.keys}
 
     @cached_property
-    def user_of_subject(self) -> Mapping[str, str]:
-        return {row.subject: row.user for row in self.certificates}
+    def user_of_subject(self) -> Mapping[tuple[str, str | None], str]:
+        """Users by the subjects of their certificates, and who must have issued these."""
+        return {(row.subject, row.authority): row.user for row in self.certificates}
+
+    @cached_property
+    def authorities_of_user(self) -> Mapping[str, frozenset[str]]:
+        """The authorities of the certificates of each user that has any."""
+        found: dict[str, set[str]] = {}
+        for row in self.certificates:
+            if row.authority is not None:
+                found.setdefault(row.user, set()).add(row.authority)
+        return {user: frozenset(names) for user, names in found.items()}
+
+    def rows_of_subjects(self) -> Iterator[str]:
+        """The rows that trust the subject of a certificate, whoever issued that."""
+        for number, row in enumerate(self.certificates, start=1):
+            if row.authority is None:
+                yield f"certificates row {number}"
+        for number, rights in enumerate(self.rights, start=1):
+            if rights.names_subjects_alone:
+                yield f"rights row {number}"
 
     def problems(self) -> Iterator[str]:
         """What fits the form and cannot be meant."""
@@ -253,6 +308,19 @@ class Identities(_Row):
             for number, tenant in enumerate(named, start=1):
                 if tenant and tenant not in self.tenant_of_name:
                     yield f"{table}: row {number} is of {tenant}, which is no tenant"
+        authorities = [row.name for row in self.authorities]
+        yield from (f"authorities: there are two called {name}" for name in _twice(authorities))
+        for number, row in enumerate(self.certificates, start=1):
+            if row.authority is not None and row.authority not in authorities:
+                yield f"certificates: row {number} is of {row.authority}, which is no authority"
+        for number, rights in enumerate(self.rights, start=1):
+            for who in rights.who:
+                if who.startswith("ca:") and who.removeprefix("ca:") not in authorities:
+                    yield f"rights: row {number} is for {who}, which is no authority"
+                if rights.authority is not None and not who.startswith("cert:"):
+                    yield f"rights: row {number} has an authority, but {who} is not cert:SUBJECT"
+            if rights.authority is not None and rights.authority not in authorities:
+                yield f"rights: row {number} is of {rights.authority}, which is no authority"
         known = set(names)
         owners = {
             "keys": [key.user for key in self.keys],

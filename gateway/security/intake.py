@@ -40,6 +40,7 @@ class Intake:
 
         Raises:
             QuotaExceeded: It sends too many.
+            TenantQuotaExceeded: Its tenant does.
             StoreUnavailable: The store's disk is nearly full.
         """
         self._reserve(octets)

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+
+from gateway.model.hosts import is_loopback
 
 MAX_ANSWER = 2**20
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -73,7 +75,19 @@ def parse_json(octets: bytes) -> Any:
         raise ValueError("its JSON is too deep") from error
 
 
+def is_private(url: str) -> bool:
+    """Return True if nobody in between reads or writes what is exchanged with *url*: it is of
+    HTTPS, or of this machine."""
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return False
+    if not host:
+        return False
+    return url.startswith("https://") or (url.startswith("http://") and is_loopback(host))
+
+
 def _checked(url: str) -> str:
-    if not url.startswith(("https://", "http://")):
-        raise ValueError(f"{url} is no URL of HTTP")
+    if not is_private(url):
+        raise ValueError(f"{url[:200]} is not a URL of https, which it must be but on this machine")
     return url

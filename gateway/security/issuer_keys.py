@@ -12,6 +12,7 @@ from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
 from filters import Reason, Refused
 from gateway.security.identities import Issuer
 from gateway.security.issuer_documents import MAX_ANSWER, IssuerDocuments, parse_json
+from mediation.public_keys import is_usable_key
 
 REFRESH = 60.0
 """Seconds between two readings at least: whoever sends tokens of unknown keys causes no more."""
@@ -19,7 +20,8 @@ KEPT = 3600.0
 """Seconds for which keys are used without looking for newer ones."""
 DEADLINE = 15.0
 """Seconds in all: an issuer that sends a byte now and then keeps nobody waiting."""
-SMALLEST_RSA = 2048
+MOST = 100
+"""Keys of an issuer that are read: each takes 0.1 ms."""
 _log = structlog.get_logger("dragoman.identity")
 
 
@@ -92,7 +94,7 @@ def usable_keys(document: Any) -> KeySet:
     """
     rows = document.get("keys") if isinstance(document, dict) else None
     found = []
-    for row in rows if isinstance(rows, list) else ():
+    for row in rows[:MOST] if isinstance(rows, list) else ():
         if not isinstance(row, dict) or row.get("use", "sig") != "sig":
             continue
         if row.get("kty") not in ("RSA", "EC", "OKP"):
@@ -109,7 +111,7 @@ def usable_keys(document: Any) -> KeySet:
 
 def _may_sign(key: Any) -> bool:
     if isinstance(key, RSAKey):
-        return bool(key.public_key.key_size >= SMALLEST_RSA)
+        return is_usable_key(key.public_key)
     if isinstance(key, ECKey):
         return key.curve_name == "P-256"
     return isinstance(key, OKPKey) and key.curve_name == "Ed25519"

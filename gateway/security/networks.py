@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TypeAlias
+from ipaddress import ip_address
 
-Network: TypeAlias = IPv4Network | IPv6Network
+from gateway.model.hosts import IPNetwork, read_networks, unmapped
+
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _REMEMBERED = 4096
@@ -15,7 +15,7 @@ _REMEMBERED = 4096
 class Networks:
     """A set of networks."""
 
-    def __init__(self, members: Iterable[Network] = ()) -> None:
+    def __init__(self, members: Iterable[IPNetwork] = ()) -> None:
         self._members = tuple(members)
         self._judged: dict[str, bool] = {}
 
@@ -34,11 +34,9 @@ class Networks:
 
     def _judge(self, address: str) -> bool:
         try:
-            ip = ip_address(address)
+            ip = unmapped(ip_address(address))
         except ValueError:
             return False
-        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
         return any(ip in network for network in self._members)
 
 
@@ -48,7 +46,7 @@ def networks(texts: Iterable[str]) -> Networks:
     Raises:
         ValueError: One of them is neither.
     """
-    return Networks(ip_network(text, strict=False) for text in texts)
+    return Networks(map(read_networks, texts))
 
 
 def one_host(value: str) -> str:

@@ -32,6 +32,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from filters import Reason, Refused
 from gateway.security.authentication import Authentication, NotIdentified
 from gateway.security.identities import Issuer
+from gateway.security.issuer_documents import is_private
 from gateway.security.principals import Identity
 
 PATIENCE = 600.0
@@ -155,11 +156,11 @@ class OpenIdLogin:
         row = self.find(begun.issuer)
         if row is None or issuer not in (None, begun.issuer):
             raise NotIdentified("The login was begun at another identity provider.")
-        token = await self._token(begun, row, code)
-        identity = await self._authentication.of_login(token, row, begun.nonce)
         if len(self._ended) >= MOST:
             del self._ended[next(iter(self._ended))]
-        self._ended[hashed] = None
+        self._ended[hashed] = None  # Before it is asked: no login has it asked twice.
+        token = await self._token(begun, row, code)
+        identity = await self._authentication.of_login(token, row, begun.nonce)
         return LoggedIn(identity, row, begun.page)
 
     def _sealed(self, begun: _Begun) -> str:
@@ -186,8 +187,8 @@ class OpenIdLogin:
 
     async def _endpoint(self, issuer: Issuer, name: str) -> str:
         where = (await self._describe(issuer)).get(name)
-        if not isinstance(where, str) or not where.startswith(("https://", "http://")):
-            raise LoginUnavailable(issuer.issuer, f"it has no {name}")
+        if not isinstance(where, str) or not is_private(where):
+            raise LoginUnavailable(issuer.issuer, f"it has no {name} of https")
         return where
 
     async def _describe(self, issuer: Issuer) -> dict[str, Any]:

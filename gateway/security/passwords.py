@@ -50,10 +50,14 @@ def is_hash(text: str) -> bool:
 
 
 class Failures:
-    """Counts failed proofs of each user and of each network address."""
+    """Counts failed proofs of each user and of each network address.
 
-    def __init__(self) -> None:
-        self._bucket = TokenBucket(FAILURES, FAILURES_AT_ONCE)
+    Args:
+        rate, at_once: Those a second, and at once, that each may have.
+    """
+
+    def __init__(self, rate: float = FAILURES, at_once: float = FAILURES_AT_ONCE) -> None:
+        self._bucket = TokenBucket(rate, at_once)
 
     def check(self, *who: str) -> None:
         """See that another proof may be looked at.

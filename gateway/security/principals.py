@@ -1,7 +1,8 @@
 """Principals: who sends a request, what it may do, and which limits bind it.
 
 Owners, by which the store knows principals, have a scheme: ``anonymous:ADDRESS``, ``user:NAME``,
-``cert:SUBJECT``. The operator's own, of before, is ``operator``. Those in a tenant have its name in
+``cert:SUBJECT``, ``ca:KEYS:SUBJECT`` (of whom authorities with these keys have certified, that a
+rule may name). The operator's own, of before, is ``operator``. Those in a tenant have its name in
 front: ``tenant:acme:user:NAME``; all others belong to the default tenant, which has no name.
 """
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
+from gateway.model.hosts import unmapped
 from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, EVERYBODY, Grants, Right
 from gateway.security.tenant_quotas import TenantQuotas
 from mediation.tenants import OWNER as TENANT
@@ -22,21 +24,28 @@ def side_of(address: str) -> str:
     An IPv4-mapped address is the IPv4 address in it; a text that is no address stays as it is.
     """
     try:
-        ip = ip_address(address)
+        ip = unmapped(ip_address(address))
     except ValueError:
         return address
     if isinstance(ip, IPv6Address):
-        if ip.ipv4_mapped is None:
-            return str(IPv6Network((int(ip), 64), strict=False))
-        ip = ip.ipv4_mapped
+        return str(IPv6Network((int(ip), 64), strict=False))
     return str(ip)
 
 
 ANONYMOUS = "anonymous:"
 """The scheme of owners without a name: a network address follows."""
 
+CERTIFIED = "ca:"
+"""The scheme of owners whom authorities have certified: the identifiers of their keys follow, with
+commas, then the subject. Another authority that certifies the same subject makes another owner."""
+
 BROKER = "broker:"
 """The scheme of owners that a broker names: its user's name follows."""
+
+
+def issued_by(authority: str, name: str) -> str:
+    """The name in rules of whom has the *name* ``cert:SUBJECT`` by a certificate of *authority*."""
+    return f"{CERTIFIED}{authority}/{name}"
 
 
 def owner_in(tenant: str, owner: str) -> str:
@@ -84,7 +93,7 @@ class Identity:
     """Whom credentials prove, and how far they go.
 
     Attributes:
-        owner: ``user:NAME`` or ``cert:SUBJECT``.
+        owner: ``user:NAME``, ``cert:SUBJECT`` or ``ca:KEYS:SUBJECT``.
         roles: What the file and the token say.
         rights: The most that these credentials allow; the rules say what is left of that.
         until: When they must be verified again at the latest, in seconds since 1970.
@@ -102,11 +111,17 @@ class Identity:
     issuer: str = ""
     shown: frozenset[str] = frozenset()
     roles_days: int = 0
+    authorities: frozenset[str] = frozenset()
+    """The names of those that have certified it."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names by which rules speak of it; those by which rules of its tenant do, too."""
         names = {self.owner, *(f"role:{role}" for role in self.roles)}
+        names |= {f"{CERTIFIED}{name}" for name in self.authorities}
+        if self.owner.startswith(CERTIFIED) and self.owner.count(":") > 1:
+            subject = f"cert:{self.owner.split(':', 2)[2]}"
+            names |= {subject, *(issued_by(name, subject) for name in self.authorities)}
         if self.tenant:
             names |= {owner_in(self.tenant, name) for name in (*names, EVERYBODY)}
         return frozenset(names)

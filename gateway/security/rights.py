@@ -4,7 +4,9 @@ A rule grants; nothing is forbidden by one. Whom it is for is a list of names:
 
     user:NAME      a user, whichever way it proved to be that
     role:NAME      users with that role, by the file of identities or by their token
-    cert:SUBJECT   who shows a certificate of that subject (RFC 4514)
+    cert:SUBJECT   who shows a certificate of that subject (RFC 4514), of the rule's authority alone
+                   where it names one
+    ca:NAME        who shows a certificate that an authority has issued
     anonymous      who proves nothing
     everybody      all of these
 

@@ -41,15 +41,20 @@ class TenantQuotaExceeded(Refused):
 
 
 class TenantQuotas:
-    """The quotas of the tenant *name*, with what its users used of its rates."""
+    """The quotas of the tenant *name*, with what its users used of its rates; it goes on to count
+    where the *former* ones of that tenant ended."""
 
-    def __init__(self, name: str, quotas: Quotas) -> None:
+    def __init__(self, name: str, quotas: Quotas, former: "TenantQuotas | None" = None) -> None:
         self.name = name
         self.quotas = quotas
         self._messages = _bucket(quotas.messages, MESSAGES_AT_ONCE)
         self._bytes = _bucket(quotas.bytes, BYTES_AT_ONCE)
-        self.refused: dict[str, int] = dict.fromkeys((each.name for each in fields(Quotas)), 0)
+        nothing = dict.fromkeys((each.name for each in fields(Quotas)), 0)
+        self.refused: dict[str, int] = former.refused if former is not None else nothing
         """How often it asked for too much, by the quota."""
+        none = {"messages": 0, "bytes": 0}
+        self.admitted: dict[str, int] = former.admitted if former is not None else none
+        """Events that its users published, and bytes of them, as far as its rates let them."""
 
     def admit_messages(self, number: int) -> None:
         """Count so many events more.
@@ -93,13 +98,13 @@ class TenantQuotas:
             raise self._refusal(Reason.QUOTA, quota, may, what)
 
     def _take(
-        self, quota: str, may: str, what: str, bucket: TokenBucket | None, number: float
+        self, quota: str, may: str, what: str, bucket: TokenBucket | None, number: int
     ) -> None:
-        if bucket is None:
-            return
-        wait = bucket.take(self.name, time.monotonic(), number=number)
-        if wait:
-            raise self._refusal(Reason.RATE, quota, may, what, wait)
+        if bucket is not None:
+            wait = bucket.take(self.name, time.monotonic(), number=number)
+            if wait:
+                raise self._refusal(Reason.RATE, quota, may, what, wait)
+        self.admitted[quota] += number
 
     def _refusal(
         self, reason: Reason, quota: str, may: str, what: str, wait: float | None = None
@@ -132,12 +137,17 @@ class Tenants:
         """How often each asked for more than its quotas."""
         return {one.name: sum(one.refused.values()) for one in self}
 
+    def admitted(self, what: str) -> Mapping[str, int]:
+        """How much of each was admitted of *what*: ``messages`` or ``bytes``."""
+        return {one.name: one.admitted[what] for one in self}
+
     def use(self, quotas: Mapping[str, Quotas]) -> None:
-        """Go by *quotas* from now on. Of a tenant whose quotas stay, what it used stays, too."""
+        """Go by *quotas* from now on. Of a tenant whose quotas stay, what it used of its rates
+        stays, too."""
         former = self._of
         self._of = {
             name: there
             if (there := former.get(name)) is not None and there.quotas == each
-            else TenantQuotas(name, each)
+            else TenantQuotas(name, each, there)
             for name, each in quotas.items()
         }

@@ -50,6 +50,11 @@ class RolesOfTokens:
         """Whether there is something to keep."""
         return bool(self._changed)
 
+    def is_unsaved(self, owner: str) -> bool:
+        """Return True if what *owner* showed last is not in the store yet, also where that is being
+        written for another request."""
+        return owner in self._changed or owner in self._taken
+
     def take_changes(self) -> list[TokenRoles]:
         """What has changed since the last call; it goes to `note_kept` or to `put_back` then."""
         changed, self._changed = self._changed, {}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from gateway.reliability.destination import Destination, Outcome
 from gateway.reliability.party import Party
-from gateway.reliability.steps import begin
+from gateway.reliability.steps import Step, begin
 from gateway.sequences import register
 from gateway.sequences.delivering import is_busy
 
@@ -14,7 +14,7 @@ def end_sequence(
     party: Party,
     identifier: str,
     last: int | None,
-    owner: str | None,
+    destination: Callable[[Step], Destination],
     change: Callable[[Destination, str, int | None], Outcome],
     *,
     waits: bool = False,
@@ -26,6 +26,7 @@ def end_sequence(
     received (Final), since it would be sent again in another sequence. 1.0 has no Final.
 
     Args:
+        destination: Makes the one of the peer who ends it.
         change: `Destination.close` or `Destination.terminate`.
         waits: Change it although messages wait: nothing is answered.
 
@@ -34,11 +35,12 @@ def end_sequence(
     """
     now = time.time()
     with begin(party, now) as step:
-        before = Destination(step, owner).find(identifier)
-        final = before is not None and before.wire.rm.rules.closes
+        mine = destination(step)
+        before = mine.find(identifier)
+        final = before is not None and mine.may_use(before) and before.wire.rm.rules.closes
         if final and not waits and is_busy(step, identifier):
             return None
-        outcome = change(Destination(step, owner), identifier, last)
+        outcome = change(mine, identifier, last)
     with begin(party, now) as step:  # It counts rows, which are written where a part ends.
         register.follow(step, before)
     return outcome

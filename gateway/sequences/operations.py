@@ -9,6 +9,7 @@ from gateway.publishing.operations import PublishingOperations
 from gateway.reliability.back_channel import alone
 from gateway.reliability.party import empty_of, is_callable
 from gateway.reliability.records import Wire
+from gateway.sequences.bindings import proofs_of, wanted_binding
 from gateway.sequences.contents import named, write_content
 from gateway.sequences.sequences import Acknowledged as Told
 from gateway.sequences.sequences import Sequences
@@ -26,6 +27,7 @@ from mediation.reliable_messaging import (
     AcknowledgementAlone,
     AckRequestedAlone,
     Body,
+    Bound,
     CloseSequence,
     CloseSequenceResponse,
     CreateSequence,
@@ -50,10 +52,17 @@ def parts_of(incoming: Incoming) -> ReliableMessage | None:
 
 
 class SequenceOperations:
-    """Carries out requests about sequences."""
+    """Carries out requests about sequences.
 
-    def __init__(self, sequences: Sequences, publishing: PublishingOperations) -> None:
+    Args:
+        binding: What new sequences must be bound to.
+    """
+
+    def __init__(
+        self, sequences: Sequences, publishing: PublishingOperations, binding: Bound
+    ) -> None:
         self._sequences = sequences
+        self._binding = binding
         self._publishing = publishing
 
     def handlers(self) -> Handlers:
@@ -82,7 +91,7 @@ class SequenceOperations:
         )
         events = await self._publishing.admit(asked, incoming, inbound)
         content = write_content(events) if events else b""
-        told = await self._sequences.take(said, content, inbound.principal)
+        told = await self._sequences.take(said, content, inbound.principal, proofs_of(inbound))
         if told.sequence is None and (request.acknowledged or request.answered):
             raise AdapterUnavailable("Too many messages of the sequence wait.")
         request.told.append(told)
@@ -98,20 +107,22 @@ class SequenceOperations:
         """Make, ask about or end a sequence."""
         said = parts_of(incoming)
         assert said is not None
-        principal, sequences = inbound.principal, self._sequences
+        principal, sequences, proofs = inbound.principal, self._sequences, proofs_of(inbound)
         match said.body:
             case CreateSequence() as asked:
-                return _written(said, await sequences.create(said, asked, principal))
+                binding = wanted_binding(said, asked, inbound, self._binding)
+                return _written(said, await sequences.create(said, asked, principal, binding))
             case CloseSequence(identifier, last):
-                told = await sequences.end(identifier, last, principal, terminate=False)
+                told = await sequences.end(identifier, last, principal, proofs, terminate=False)
                 return _written(said, CloseSequenceResponse(identifier), told.block)
             case TerminateSequence(identifier, last):
-                told = await sequences.end(identifier, last, principal, terminate=True)
+                told = await sequences.end(identifier, last, principal, proofs, terminate=True)
                 if not said.rm or not said.rm.rules.terminate_answered:
                     return _end_of_empty(said, told)
                 return _written(said, TerminateSequenceResponse(identifier), told.block)
             case AckRequestedAlone() if said.ack_requested:
-                told = await sequences.ask(said.ack_requested[0].identifier, principal)
+                identifier = said.ack_requested[0].identifier
+                told = await sequences.ask(identifier, principal, proofs)
                 return acknowledgement(told)
             case AcknowledgementAlone():
                 return None  # Nothing is sent in sequences here.

@@ -9,12 +9,10 @@ from gateway.publishing.operations import IN_SEQUENCE, PublishingOperations
 from gateway.rooms import Room, Work
 from gateway.security.principals import Principal
 from gateway.sequences.operations import SequenceOperations
-from gateway.sequences.sequences import Sequences
+from gateway.sequences.sequences import SendElsewhere, Sequences, SignAcknowledgement
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
-from mediation.model.messages import EndpointReference
-from mediation.model.versions import Soap
 from mediation.reliable_messaging.policy import Policy
 
 
@@ -24,6 +22,7 @@ class SequenceRoom(Room):
     Args:
         may_name: Returns whether a publisher may name an address for acknowledgements.
         send: Sends one there.
+        sign: As of `Sequences`.
     """
 
     def __init__(
@@ -34,7 +33,8 @@ class SequenceRoom(Room):
         owner_bytes: OwnerBytes,
         *,
         may_name: Callable[[str, Principal], bool],
-        send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
+        send: SendElsewhere,
+        sign: SignAcknowledgement | None,
         shared: bool,
     ) -> None:
         self.sequences = Sequences(
@@ -48,12 +48,13 @@ class SequenceRoom(Room):
             publish=partial(publishing.accept, kept=True, dialect=IN_SEQUENCE),
             may_name=may_name,
             send=send,
+            sign=sign,
             shared=shared,
             octets_per_owner=settings.wsrm_bytes_per_owner,
             owner_bytes=owner_bytes,
             nacks=settings.wsrm_nacks,
         )
-        self._operations = SequenceOperations(self.sequences, publishing)
+        self._operations = SequenceOperations(self.sequences, publishing, settings.bound_sequences)
 
     def handlers(self) -> Handlers:
         return self._operations.handlers()

@@ -18,24 +18,34 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import structlog
 
 from adapters import AdapterUnavailable
+from filters import Reason
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability import acknowledgements
 from gateway.reliability.back_channel import alone
-from gateway.reliability.destination import Destination, Outcome, create
+from gateway.reliability.destination import (
+    NO_PROOFS,
+    Destination,
+    Outcome,
+    Proofs,
+    create,
+)
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
-from gateway.reliability.steps import begin
+from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Notice, Outgoing
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences import register
+from gateway.sequences.bindings import is_bound_to_key
 from gateway.sequences.contents import MEDIA_TYPE
 from gateway.sequences.delivering import LEASE, Progress, Turn
 from gateway.sequences.ending import end_sequence
@@ -45,6 +55,7 @@ from gateway.sequences.storage import free_leases, next_due, postpone, run_in
 from gateway.sequences.turns import AT_WORK, Turns
 from gateway.store import Store, StoreUnavailable
 from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
+from mediation.model.errors import MediationError
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.versions import Soap
 from mediation.reliable_messaging import (
@@ -62,7 +73,8 @@ from mediation.soap.addressing import id_to_keep
 
 SERVICE = "publish"
 TRUSTED = "trusted"
-"""The owner of the sequences of all trusted peers."""
+"""The owner of the sequences of all trusted peers without a name; of one that proved a name, a
+space and its own owner follow."""
 CREATIONS, CREATIONS_AT_ONCE = 1.0, 50.0
 """Sequences that a stranger may make: a second, and at once."""
 FOR_TRUSTED = 0.1
@@ -84,7 +96,22 @@ SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
 """Seconds from one round to the next. Of gateways that share a store each looks after what another
 one left, which nobody tells it of."""
 WAITS = "Messages of the sequence wait for the messaging system."
+Sign: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+"""Signs an envelope.
+
+Raises:
+    Refused: ``UNAVAILABLE``: there is too much to do, or it cannot be kept in the audit log.
+"""
+SendElsewhere: TypeAlias = Callable[
+    [EndpointReference, Soap, str, bytes, str | None, Sign | None], None
+]
 _log = structlog.get_logger("dragoman.sequences")
+
+
+class SignAcknowledgement(Protocol):
+    """As `Sign`, for an owner."""
+
+    async def __call__(self, body: bytes, owner: str, *, trusted: bool) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +129,9 @@ class Sequences:
         publish: Publishes events; they are durable when it returns.
         may_name: Returns whether messages may be sent to an address that a principal names.
         send: Sends a message with an action to an address that an owner named; None is a trusted
-            one.
+            one. What it is given last signs the message.
+        sign: Signs an acknowledgement for an owner, who may be trusted; None where the gateway has
+            no key for that.
         shared: Other gateways have the same store.
         octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
@@ -118,7 +147,8 @@ class Sequences:
         *,
         publish: Callable[[Sequence[Notification]], Awaitable[None]],
         may_name: Callable[[str, Principal], bool],
-        send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
+        send: SendElsewhere,
+        sign: SignAcknowledgement | None = None,
         shared: bool,
         octets_per_owner: int,
         owner_bytes: OwnerBytes | None = None,
@@ -133,7 +163,7 @@ class Sequences:
         self._owner_bytes = owner_bytes
         self._settled = settled
         self._may_name = may_name
-        self._send = send
+        self._send, self._sign = send, sign
         self._shared = shared
         self._policy = policy
         self._woken = asyncio.Event()
@@ -148,9 +178,16 @@ class Sequences:
     # Requests of peers.
 
     async def create(
-        self, said: ReliableMessage, asked: CreateSequence, principal: Principal
+        self,
+        said: ReliableMessage,
+        asked: CreateSequence,
+        principal: Principal,
+        bound_to: Proofs = NO_PROOFS,
     ) -> CreateSequenceResponse:
         """Make a sequence.
+
+        Args:
+            bound_to: What all of its messages must prove.
 
         Raises:
             RmRefused: It is not made. Refused: ``RATE``.
@@ -179,7 +216,9 @@ class Sequences:
                     if ended >= remembered:
                         text = "There are too many sequences that ended just now."
                         return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
-            answer, _ = create(party, said, asked, now, owner=owner, service=SERVICE)
+            answer, _ = create(
+                party, said, asked, now, owner=owner, service=SERVICE, bound_to=bound_to
+            )
             if made is None and isinstance(answer, CreateSequenceResponse):
                 with begin(party, now) as step:
                     register.add(step.tx.connection, answer.identifier, owner)
@@ -193,7 +232,11 @@ class Sequences:
         return answer
 
     async def take(
-        self, said: ReliableMessage, content: bytes, principal: Principal
+        self,
+        said: ReliableMessage,
+        content: bytes,
+        principal: Principal,
+        proofs: Proofs = NO_PROOFS,
     ) -> Acknowledged:
         """Take a message of a sequence, and return once it is published, unless others have to come
         before it, or the messaging system is away: the acknowledgement says so.
@@ -201,16 +244,20 @@ class Sequences:
         Args:
             content: The output of `write_content` for its events; empty, where there is nothing to
                 publish.
+            proofs: What the message proves.
 
         Raises:
             RmRefused: The sequence cannot take it.
-            Refused: ``UNAVAILABLE``, ``RATE``.
+            Refused: ``TOKEN_REFUSED``: it is bound to something else. ``UNAVAILABLE``, ``RATE``.
         """
         header = said.sequence
         assert header is not None
         if not content:
             self._requests.take(principal)  # Events were counted already.
-        outcome, turn, progress = await self._store_message(said, header, content, principal)
+        outcome, turn, progress = await self._store_message(
+            said, header, content, principal, proofs
+        )
+        _check_proved(outcome)
         if outcome.fault is not None:
             raise _refused(outcome.fault, outcome)
         sequence = outcome.sequence
@@ -228,14 +275,19 @@ class Sequences:
         if is_callable(sequence.acks_to):
             self._woken.set()
             if outcome.nack:
-                self._post([alone(sequence, outcome.nack)], owner_of(principal))
+                self._post([alone(sequence, outcome.nack)], sequence)
             return Acknowledged(sequence)
         if outcome.nack:
             return Acknowledged(sequence, outcome.nack)
         return self._acknowledgement(tail, sequence)
 
     async def _store_message(
-        self, said: ReliableMessage, header: SequenceHeader, content: bytes, principal: Principal
+        self,
+        said: ReliableMessage,
+        header: SequenceHeader,
+        content: bytes,
+        principal: Principal,
+        proofs: Proofs,
     ) -> tuple[Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
         over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
@@ -248,7 +300,8 @@ class Sequences:
                 before = step.tx.incoming.find(identifier)
                 if not register.has_room(step, header, len(content), owner, most):
                     return Outcome(), None, Progress(0, None)
-                outcome = Destination(step, owner).receive(said, header, content, media_type)
+                mine = _destination_of(step, identifier, principal, proofs)
+                outcome = mine.receive(said, header, content, media_type)
                 if outcome.fault is None and (outcome.taken or outcome.known):
                     if outcome.taken:
                         register.grow(step.tx.connection, identifier, len(content))
@@ -271,24 +324,34 @@ class Sequences:
             newest = sequence
         return Acknowledged(newest, acknowledgements.block_upto(newest, tail.delivered))
 
-    async def ask(self, identifier: str, principal: Principal) -> Acknowledged:
+    async def ask(
+        self, identifier: str, principal: Principal, proofs: Proofs = NO_PROOFS
+    ) -> Acknowledged:
         """Answer AckRequested.
 
         Raises:
             RmRefused: It is no sequence of *principal*. StoreUnavailable.
+            Refused: ``TOKEN_REFUSED``: it is bound to what the request does not prove.
         """
         self._requests.take(principal)
-        now, owner = time.time(), owner_of(principal)
+        now = time.time()
 
         def work(storage: StorageManager) -> Outcome:
             party = self._party(storage, principal)
             with begin(party, now) as step:
-                return Destination(step, owner).acknowledge(identifier)
+                mine = _destination_of(step, identifier, principal, proofs)
+                return mine.acknowledge(identifier)
 
         return self._answered(await run_in(self._store, work, identifier))
 
     async def end(
-        self, identifier: str, last: int | None, principal: Principal, *, terminate: bool
+        self,
+        identifier: str,
+        last: int | None,
+        principal: Principal,
+        proofs: Proofs = NO_PROOFS,
+        *,
+        terminate: bool,
     ) -> Acknowledged:
         """Close or terminate a sequence. What can be published soon is, before; of what then is
         left nobody knows whether the messaging system has it, so that there is no last word on it.
@@ -296,13 +359,20 @@ class Sequences:
         Raises:
             RmRefused: It is no sequence of *principal*.
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
+                ``TOKEN_REFUSED``: it is bound to what the request does not prove.
         """
         self._requests.take(principal)
         change = Destination.terminate if terminate else Destination.close
 
         def work(storage: StorageManager) -> Outcome | None:
             party = self._party(storage, principal)
-            return end_sequence(party, identifier, last, owner_of(principal), change)
+            return end_sequence(
+                party,
+                identifier,
+                last,
+                lambda step: _destination_of(step, identifier, principal, proofs),
+                change,
+            )
 
         deadline = time.monotonic() + self._settled
         for _ in range(3):
@@ -313,6 +383,7 @@ class Sequences:
         raise AdapterUnavailable(WAITS)
 
     def _answered(self, outcome: Outcome) -> Acknowledged:
+        _check_proved(outcome)
         if outcome.fault is not None:
             raise RmRefused(outcome.fault)
         sequence = outcome.sequence
@@ -397,22 +468,27 @@ class Sequences:
     async def _watch(self, identifier: str) -> None:
         now = time.time()
 
-        def work(storage: StorageManager) -> tuple[list[Outgoing], str | None]:
+        def work(storage: StorageManager) -> tuple[list[Outgoing], IncomingSequence | None]:
             party = self._party(storage)
             with begin(party, now) as step:
                 before = step.tx.incoming.find(identifier)
-            owner = before.owner if before is not None else None
             outgoing = watch(party, identifier, now)
             with begin(party, now) as step:
                 register.follow(step, before)
-            return outgoing, owner
+            return outgoing, before
 
         self._post(*await run_in(self._store, work, identifier))
 
-    def _post(self, outgoing: Sequence[Outgoing], owner: str | None) -> None:
-        stranger = None if owner == TRUSTED else owner
+    def _post(self, outgoing: Sequence[Outgoing], sequence: IncomingSequence | None) -> None:
+        """Send what goes to another address about a *sequence*: signed, where its messages are."""
+        owner = sequence.owner if sequence is not None else None
+        trusted, sign = is_trusted(owner), None
+        if self._sign is not None and sequence is not None and is_bound_to_key(sequence.token):
+            who = (owner or TRUSTED).removeprefix(f"{TRUSTED} ")
+            sign = partial(self._sign, owner=who, trusted=trusted)
         for each in outgoing:
-            self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
+            stranger = None if trusted else owner
+            self._send(each.to, each.wire.soap, each.action, each.envelope, stranger, sign)
 
     # Requests of operators.
 
@@ -432,16 +508,21 @@ class Sequences:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system. It takes
                 nothing more, and can be ended later.
         """
-        identifier, owner = state.sequence.identifier, state.sequence.owner
+        identifier = state.sequence.identifier
+        owner = state.sequence.owner
+        proofs = frozenset((state.sequence.token or b"").split())  # Operators need none.
+
+        def makers(step: Step) -> Destination:
+            return Destination(step, owner, proofs)
 
         def close(storage: StorageManager) -> None:
             end_sequence(
-                self._party(storage), identifier, None, owner, Destination.close, waits=True
+                self._party(storage), identifier, None, makers, Destination.close, waits=True
             )
 
         def terminate(storage: StorageManager) -> Outcome | None:
             return end_sequence(
-                self._party(storage), identifier, None, owner, Destination.terminate
+                self._party(storage), identifier, None, makers, Destination.terminate
             )
 
         await run_in(self._store, close, identifier)
@@ -491,6 +572,26 @@ class Sequences:
         )
 
 
+def _destination_of(
+    step: Step, identifier: str, principal: Principal, proofs: Proofs
+) -> Destination:
+    return Destination(step, _owner_in(step, identifier, principal), proofs)
+
+
+def _check_proved(outcome: Outcome) -> None:
+    """Refuse a message that is not by what its sequence is bound to.
+
+    Raises:
+        MediationError: ``TOKEN_REFUSED``.
+    """
+    if outcome.unproved:
+        raise MediationError(
+            Reason.TOKEN_REFUSED,
+            "The sequence is bound to another certificate: sign its messages, or show in TLS, what "
+            "its CreateSequence had.",
+        )
+
+
 def _refused(fault: RmFault, outcome: Outcome) -> RmRefused:
     """The refusal of a message for its Sequence header."""
     blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
@@ -509,9 +610,27 @@ def _nowhere(address: str) -> bool:
     return False
 
 
+def is_trusted(owner: str | None) -> bool:
+    """Return whether *owner*, of a sequence, is a trusted peer."""
+    return owner is not None and owner.partition(" ")[0] == TRUSTED
+
+
+def _owner_in(step: Step, identifier: str, principal: Principal) -> str:
+    """Whose sequence *principal* would use: before names were told apart, and of who proves his
+    name only later, sequences are of all trusted peers."""
+    owner = owner_of(principal)
+    if is_trusted(owner) and owner != TRUSTED:
+        found = step.tx.incoming.find(identifier)
+        if found is not None and found.owner == TRUSTED:
+            return TRUSTED
+    return owner
+
+
 def owner_of(principal: Principal) -> str:
-    """Whose sequences are those that *principal* makes; trusted peers are one."""
-    return principal.owner if principal.limits.quotas else TRUSTED
+    """Whose sequences are those that *principal* makes; trusted peers without a name are one."""
+    if principal.limits.quotas:
+        return principal.owner
+    return f"{TRUSTED} {principal.owner}" if principal.name else TRUSTED
 
 
 def _tell(notice: Notice) -> None:

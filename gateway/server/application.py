@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import structlog
 
 from gateway.http import ConnectionGate, HttpLimits
+from gateway.model.hosts import is_loopback
 from gateway.rooms import Room
 from gateway.server.peers import Listening
 from gateway.server.state import RunState
 from gateway.settings.settings import Settings
-from gateway.settings.values import is_loopback
 from gateway.soap.listeners import SoapTcpListeners
 from gateway.soap.tcp import SoapTcpServer
 from gateway.web.app import Site

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 
 from filters import Reason, Refused
 from gateway.http import ConnectionGate, hardened
+from gateway.model.hosts import is_loopback
 from gateway.security.file_watch import FileWatch
 from gateway.security.tls import TlsError, reload, server_context
 from gateway.server import service_manager
@@ -29,7 +30,6 @@ from gateway.server.composition import build
 from gateway.server.data_folder import UMASK
 from gateway.server.peers import Listening
 from gateway.settings.settings import Settings
-from gateway.settings.values import is_loopback
 from gateway.web import make_app
 
 GRACE = 10

@@ -8,7 +8,7 @@ from gateway.observing.samples import Sample
 from gateway.rooms import Room
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
-from gateway.sequences.sequences import TRUSTED
+from gateway.sequences.sequences import is_trusted
 from gateway.server.data_folder import FolderLock, lock
 from gateway.server.peers import Listening
 from gateway.settings.settings import Settings
@@ -39,7 +39,7 @@ class StorageRoom(Room):
         self.intake = Intake(self.reserve.take)
         self.owner_bytes = OwnerBytes(
             store,
-            trusts=lambda owner: owner == TRUSTED or trusts(owner),
+            trusts=lambda owner: is_trusted(owner) or trusts(owner),
             most=settings.owner_bytes,
             in_all=settings.strangers_bytes,
             tenants=identification.tenants,

@@ -4,6 +4,7 @@ store."""
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 from gateway.rooms import Room, Work
@@ -31,6 +32,7 @@ class TokenRolesRoom(Room):
         self._roles = identification.roles_of_tokens
         self._shared = shared
         self._learnt = 0.0
+        self._writing = asyncio.Lock()
 
     async def start(self) -> None:
         await self._learn()
@@ -45,14 +47,19 @@ class TokenRolesRoom(Room):
     async def keep(self) -> None:
         """Write what was shown, so that it is there after a restart. Where that cannot be it is
         tried again later: nobody is refused for it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE), self._writing:
+                await self._write()
+
+    async def _write(self) -> None:
+        """Write what no other request has written before it was this one's turn."""
         changes = self._roles.take_changes()
         if not changes:
             return
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._store.submit(partial(token_roles.write, shown=changes))
+            await self._store.submit(partial(token_roles.write, shown=changes))
             self._roles.note_kept(changes)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             pass
         finally:  # Whoever shows a token may hang up meanwhile.
             self._roles.put_back(changes)

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -17,13 +18,14 @@ from gateway.egress import (
     Dialer,
     HttpTransport,
     Proxy,
+    Request,
     Schemes,
     Target,
     Transport,
     TransportByScheme,
     parse_target,
 )
-from gateway.egress.consumer_credentials import ClientCredentials
+from gateway.egress.credential_kinds import ClientCredentials
 from gateway.egress.mail import MailTransport
 from gateway.egress.plugins import (
     GuardedTransport,
@@ -31,18 +33,22 @@ from gateway.egress.plugins import (
     load_transport,
     transport_samples,
 )
+from gateway.egress.signed_replies import ReplyChecks
 from gateway.egress.soap_tcp_transport import Handler, SoapTcpTransport
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME, MailboxTransport
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.rooms import Room, Work
+from gateway.security.audit import Audit
 from gateway.security.file_watch import FileWatch
 from gateway.security.tls import Names, TlsError, client_context
 from gateway.server.peers import Peers
 from gateway.settings.settings import Settings
 
 MAIL = "mailto"
+GOT = "gave us a receipt"
+"""What a record of the audit log did that has what a consumer signed."""
 _log = structlog.get_logger("dragoman")
 PATIENT = ClientLimits(exchange=40.0, body=2**20, connections=1000)
 """Limits of requests whose answers are waited for: the events that are pulled."""
@@ -53,6 +59,7 @@ class TransportRoom(Room):
 
     Args:
         answer: Takes what consumers send on the connections of SOAP.TCP that are opened to them.
+        audit: Keeps what consumers sign of what they got.
 
     Attributes:
         schemes: The addresses that may be sent to.
@@ -70,6 +77,7 @@ class TransportRoom(Room):
         mailboxes: Mailboxes,
         parsing: Parsing,
         answer: Handler,
+        audit: Audit,
     ) -> None:
         self.parsing = parsing
         self.policy = peers.policy
@@ -95,6 +103,7 @@ class TransportRoom(Room):
             HttpTransport(dialer, limits=PATIENT),
             endpoints=_endpoints(settings),
             parsing=parsing,
+            replies=ReplyChecks(parsing, partial(_keep_receipt, audit)),
         )
         self.schemes = Schemes(
             peers.policy,
@@ -214,3 +223,13 @@ def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
         options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
         proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
     )
+
+
+async def _keep_receipt(audit: Audit, request: Request, subject: str, octets: bytes) -> None:
+    """Have the audit log keep what a consumer signed.
+
+    Raises:
+        AuditUnusable: It cannot.
+    """
+    who, message_id = f"cert:{subject}", request.message_id or ""
+    await audit.keep(who, request.target.host, GOT, message_id, octets)

@@ -32,12 +32,14 @@ from pydantic_settings import (
 
 from filters import DocumentLimits, Reason, Refused, check_engine
 from filters.documents import DEFAULT_LIMITS
+from gateway.atna.settings import AtnaSettings
 from gateway.discovery.settings import DiscoverySettings
 from gateway.egress import Consumer
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.quotas import MailboxQuotas
+from gateway.model.hosts import is_loopback
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import one_host, one_origin
 from gateway.settings.amqp_copies import AmqpCopies
@@ -67,7 +69,6 @@ from gateway.settings.values import (
     are_prefixes,
     are_schemes,
     is_base,
-    is_loopback,
     is_proxy,
     may_be_allowed,
     may_be_listed,
@@ -77,6 +78,7 @@ from gateway.settings.values import (
 )
 from gateway.signed_topics.settings import SignedTopicsRow
 from mediation.model.requests import Sequences
+from mediation.reliable_messaging import Bound
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10
@@ -249,6 +251,8 @@ class Settings(BaseSettings):
     identities."""
     audit_days: int = Field(90, ge=1, le=36_500)
     """Days for which its records are kept."""
+    atna: AtnaSettings | None = None
+    """The audit repository of IHE to which it is sent; without it, to none."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""
@@ -316,6 +320,9 @@ class Settings(BaseSettings):
     default: a sequence is state that a stranger makes, and keeps."""
     wsrm_at: dict[EndpointPath, WsrmMode] = {}
     """The same for a path, and what is below it."""
+    wsrm_binding: Literal["optional", "signature", "tls"] = "optional"
+    """What publishers must have their sequences bound to: the certificate that signs, or that of
+    the client in TLS."""
     wsrm_sequences: int = Field(10_000, ge=1)
     wsrm_sequences_per_owner: int = Field(64, ge=1)
     """Sequences that have not ended, of all and of one stranger."""
@@ -417,9 +424,17 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 yield f"{name}: needs tls_certificate, too"
-        for name in ("signers", "key"):
+        for name in ("signers", "key", "signing_key"):
             if getattr(self.ws_security, name) is not None and self.identities is None:
                 yield f"ws_security.{name}: needs identities, too"
+        if self.atna is not None and self.identities is None:
+            yield "atna: needs identities, too: without them there is no audit log"
+        if self.wsrm_binding == "signature" and self.ws_security.signers is None:
+            yield "wsrm_binding: signature needs signers in ws_security, too"
+        if self.wsrm_binding == "tls" and not (
+            self.tls_client_ca or self.client_certificate_header
+        ):
+            yield "wsrm_binding: tls needs tls_client_ca or client_certificate_header, too"
         if self.client_certificate_header and not self.trusted_proxies:
             yield "client_certificate_header: needs trusted_proxies, too"
         tokens = [one.token for one in self.relays]
@@ -447,9 +462,19 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def believed_authorities(self) -> list[Path]:
+        """The files of the authorities that certify clients of TLS, and signers of messages."""
+        return [one for one in (self.tls_client_ca, self.ws_security.signers) if one is not None]
+
+    @property
     def takes_sequences(self) -> bool:
         """Whether some endpoint takes reliable messages."""
         return any(mode != Sequences.OFF.value for mode in (self.wsrm, *self.wsrm_at.values()))
+
+    @property
+    def bound_sequences(self) -> Bound:
+        """What the sequences of publishers must be bound to."""
+        return {"signature": Bound.TOKEN, "tls": Bound.TLS}.get(self.wsrm_binding, Bound.NOTHING)
 
     @property
     def _admin_address(self) -> tuple[str, int]:

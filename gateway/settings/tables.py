@@ -21,6 +21,7 @@ from pydantic import (
 from filters import NCNAME, Refused, parse_document
 from filters.topics import is_namespace
 from gateway.model.channels import Selection
+from gateway.model.hosts import origin_of
 from gateway.security.rights import Right
 from gateway.settings.values import Length, is_base
 from mediation.client import LEASED, SPECS
@@ -131,6 +132,13 @@ def _is_demand(text: str) -> str:
     return text
 
 
+def _is_address(text: str) -> str:
+    """Refuse what is neither the URL of a gateway nor a name of one."""
+    if origin_of(text) is None and not re.fullmatch(r"urn:[!-~]{1,1000}", text):
+        raise ValueError(f"{text!r} is neither a URL, https://gateway.example.org, nor a urn:")
+    return text
+
+
 class WsSecurity(BaseModel):
     """The table ``ws_security``: signed and encrypted messages (WS-Security, X.509)."""
 
@@ -140,12 +148,16 @@ class WsSecurity(BaseModel):
     """PEM: authorities whose certificates count, single certificates, and lists of revoked ones."""
     required: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
     """Rights, and paths of endpoints, for which messages must be signed."""
+    addresses: tuple[Annotated[str, AfterValidator(_is_address)], ...] = ()
+    """Addresses, beside those of the gateway that are known, for which messages may be signed."""
     sha1: bool = False
     """Whether SHA-1 is taken, too."""
     key: Path | None = None
     """PEM: the key, of RSA, that decrypts messages; two while one replaces the other."""
     encrypted: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
     """Rights, and paths of endpoints, for which the Body of messages must be encrypted."""
+    signing_key: Path | None = None
+    """PEM: the gateway's own key and, in the same file, its certificate, which sign receipts."""
     cbc: bool = False
     """Whether AES-CBC is taken, too, in messages that are signed."""
 
@@ -255,6 +267,8 @@ class ConfiguredSource(BaseModel):
     password_variable: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """The variable of the environment that has the password, where no file does."""
     allow_basic: bool = False
+    negotiate: bool = False
+    """Whether the password is proved by Negotiate (Kerberos, NTLM), and by nothing else."""
 
     @field_validator("spec")
     @classmethod

@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -146,11 +145,3 @@ NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
 Length = Annotated[timedelta, BeforeValidator(read_seconds), Field(gt=timedelta(), le=CENTURY)]
 Delay = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
 Delays = Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_delays), Field(max_length=1000)]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether *host*, an address or a name, is this machine alone: ``127.example.org`` is not."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

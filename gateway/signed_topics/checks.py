@@ -26,10 +26,13 @@ from adapters import Delivery, ObservedDelivery
 from filters import Reason, Refused, Topic
 from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counters
-from gateway.parsing import Busy, Parsing
+from gateway.parsing import SMALL, Busy, Parsing
+from gateway.security.passwords import Failures
+from gateway.security.quotas import QuotaExceeded
 from gateway.signed_topics.requirements import Requirement, SignedTopics
+from gateway.signed_topics.signer_quotas import SignerQuotas
 from gateway.store import Store, StoreUnavailable, dead_lettering, signed_events
-from gateway.store.signed_events import ACCEPTED, DELIVERED, Row, SignedEventsFull
+from gateway.store.signed_events import ACCEPTED, DELIVERED, WAITING, Row
 from mediation.event_signatures import EventSignature, SignatureInvalid
 from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
@@ -37,12 +40,14 @@ from mediation.tenants import tenant_of_topic, topic_without_tenant
 
 AHEAD = timedelta(seconds=60)
 """How far the clock of a signer may be ahead of ours."""
-WAITING = timedelta(days=1)
-"""How long an event that was accepted in time may wait at the messaging system."""
+FAILURES, FAILURES_AT_ONCE = 1.0, 100.0
+"""Signatures that do not count, a second and at once, of who publishes: then none is verified."""
 EVERY = 1.0
 """Seconds between two writes to the store of what was delivered."""
 RETRY = 1.0
 """Seconds until a store that was unavailable is asked again."""
+_NATIVE = "native"
+"""The owner of what the messaging system yields, among those whose signatures are verified."""
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.signed-topics")
 
@@ -55,6 +60,8 @@ class Outcome(Enum):
     INVALID = "invalid"
     UNTIMELY = "untimely"
     REPLAYED = "replayed"
+    CROWDED = "crowded"
+    """Too many events of its signer are remembered."""
 
 
 class NotSigned(Refused):
@@ -86,12 +93,18 @@ class SignatureChecks:
         self._under_way: WeakValueDictionary[tuple[str, str], Delivery] = WeakValueDictionary()
         """Deliveries that are not settled; those that somebody let go of are no more."""
         self._outcomes = dict.fromkeys(Outcome, 0)
+        self._quotas = SignerQuotas(store)
+        self._failures = Failures(FAILURES, FAILURES_AT_ONCE)
 
-    async def admit(self, notifications: Sequence[Notification], tenant: str) -> None:
-        """Check what came over this gateway from *tenant*.
+    async def admit(
+        self, notifications: Sequence[Notification], tenant: str, owner: str = ""
+    ) -> None:
+        """Check what came over this gateway from *owner* in *tenant*.
 
         Raises:
             NotSigned: One is not signed so that it counts: ``NOT_ALLOWED``.
+            QuotaExceeded: Too many events of a signer are remembered (``QUOTA``), or too many of
+                *owner* were not signed so that they count (``RATE``).
             StoreUnavailable: It cannot be remembered now.
         """
         for notification in notifications:
@@ -99,11 +112,17 @@ class SignatureChecks:
             if requirement is None or notification.topic is None:
                 continue
             try:
-                found = await self._signature(notification, notification.topic, requirement)
+                self._failures.check(owner)
+                found = await self._signature(notification, notification.topic, requirement, owner)
                 self._check_time(found, notification.topic, requirement)
                 await self._accept(found, notification, notification.topic, requirement)
             except NotSigned as refused:
                 self._outcomes[refused.outcome] += 1
+                if refused.outcome is Outcome.INVALID:  # Something was computed.
+                    self._failures.count(owner)
+                raise
+            except QuotaExceeded as exceeded:
+                self._outcomes[Outcome.CROWDED] += exceeded.reason is Reason.QUOTA
                 raise
             self._outcomes[Outcome.SIGNED] += 1
 
@@ -115,13 +134,10 @@ class SignatureChecks:
         requirement: Requirement,
     ) -> None:
         now = self._now()
+        await self._quotas.take(signature, now.timestamp())
         row = _row(signature, notification, ACCEPTED, requirement, now)
-        accept = partial(signed_events.accept, row=row, now=now.timestamp())
-        try:
-            if not await self._store.submit(accept):
-                raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
-        except SignedEventsFull:
-            raise StoreUnavailable from None
+        if not await self._store.submit(partial(signed_events.accept, row=row)):
+            raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
 
     async def once(self, delivery: Delivery) -> Delivery | None:
         """Check what the messaging system yields, which a program may have published there. Returns
@@ -140,6 +156,7 @@ class SignatureChecks:
             under_way = (found.identifier, found.id) in self._under_way
             if settled or (under_way and not delivery.redelivered):
                 raise NotSigned(Outcome.REPLAYED, topic, "an event with its signed id came before")
+            await self._take_room(found, topic)
         except NotSigned as refused:
             await self._set_aside(delivery, refused)
             return None
@@ -148,9 +165,27 @@ class SignatureChecks:
         self._under_way[found.identifier, found.id] = observed
         return observed
 
-    async def remember(self, delivery: Delivery) -> Delivery:
+    async def _take_room(self, signature: EventSignature, topic: Topic) -> None:
+        """Take room for an event of the messaging system, which waits while the store is away.
+
+        Raises:
+            NotSigned: There is none: its signer fills its own part alone.
+        """
+        while True:
+            try:
+                await self._quotas.take(signature, self._now().timestamp())
+            except QuotaExceeded as exceeded:
+                raise NotSigned(Outcome.CROWDED, topic, exceeded.text) from exceeded
+            except StoreUnavailable as error:
+                _log.warning("signed-topics.waits", why=str(error))
+                await asyncio.sleep(RETRY)
+            else:
+                return
+
+    async def remember(self, delivery: Delivery) -> Delivery | None:
         """Remember when what the messaging system yields is settled. For one to which gateways
-        alone write, which have checked signatures: nothing is checked."""
+        alone write, which have checked signatures: nothing is checked. Returns None for a copy of
+        what is under way: its sender tried again, later than the messaging system knows ids."""
         notification = delivery.notification
         topic = notification.topic and topic_without_tenant(notification.topic)
         requirement = self._topics.of(topic, tenant_of_topic(notification.topic))
@@ -161,7 +196,12 @@ class SignatureChecks:
             found = requirement.verifier.read(signature, now=self._now())
         except SignatureInvalid:  # Of a signer who does not count any more.
             return delivery
-        return self._observed(delivery, found, requirement)
+        key = found.identifier, found.id
+        if key in self._under_way and not delivery.redelivered:
+            return None
+        observed = self._observed(delivery, found, requirement)
+        self._under_way[key] = observed
+        return observed
 
     def _observed(
         self, delivery: Delivery, found: EventSignature, requirement: Requirement
@@ -199,7 +239,7 @@ class SignatureChecks:
         """
         while True:
             try:
-                found = await self._signature(notification, topic, requirement)
+                found = await self._signature(notification, topic, requirement, _NATIVE)
                 break
             except Busy:
                 await asyncio.sleep(RETRY)
@@ -208,9 +248,11 @@ class SignatureChecks:
         return found
 
     async def _signature(
-        self, notification: Notification, topic: Topic, requirement: Requirement
+        self, notification: Notification, topic: Topic, requirement: Requirement, owner: str
     ) -> EventSignature:
-        """The signature of an event on *topic*, which has to be as *requirement* says.
+        """The signature of an event on *topic*, which has to be as *requirement* says. It is
+        verified in a thread, in turn with those of others than *owner*: a chain of certificates
+        that is not known yet takes a millisecond.
 
         Raises:
             NotSigned: It is not; nothing is said of its time.
@@ -227,7 +269,8 @@ class SignatureChecks:
             wrapped=True,
         )
         try:
-            found = await self._parsing.run_off_loop(notification.octets, verify)
+            octets = max(notification.octets, SMALL + 1)
+            found = await self._parsing.run_off_loop(octets, verify, owner=owner)
         except SignatureInvalid as error:
             raise NotSigned(Outcome.INVALID, topic, error.text) from None
         if found.topic != str(topic):
@@ -316,7 +359,7 @@ def _row(
     now: datetime,
 ) -> Row:
     said = f"{notification.source}\n{notification.id}\n{notification.properties[EVENT_SIGNATURE]}"
-    until = now + requirement.max_age + AHEAD + WAITING
+    until = now + requirement.max_age + AHEAD + timedelta(seconds=WAITING)
     if stage == DELIVERED:  # Longer than it counts as accepted, by whatever gateway's clock.
         until += AHEAD
     carried = hashlib.sha256(said.encode()).hexdigest()

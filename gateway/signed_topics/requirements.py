@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -51,11 +51,19 @@ class Requirement:
 class SignedTopics:
     """Says what topics take, by *rows*, of which the first that has a topic counts.
 
+    Args:
+        advertised: What the creator of a topic of the default tenant wants, where no row has it.
+
     Raises:
         SignersUnusable: A file of certificates cannot be read.
     """
 
-    def __init__(self, rows: Sequence[SignedTopicsRow]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[SignedTopicsRow],
+        advertised: Callable[[Topic], Requirement | None] = lambda _: None,
+    ) -> None:
+        self._advertised = advertised
         self._rows = [(row, read_topics(row.topics, row.namespaces)) for row in rows]
         self._watch = FileWatch({row.signers for row in rows})
         self._verifiers = {row.signers: _load(row.signers) for row in rows}
@@ -70,7 +78,9 @@ class SignedTopics:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[key] = self._find(topic, tenant)
-        return self._known[key]
+        found = self._known[key]
+        # Not remembered: advertisements come and go.
+        return self._advertised(topic) if found is None and not tenant else found
 
     def _find(self, topic: Topic, tenant: str) -> Requirement | None:
         for row, patterns in self._rows:

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from filters import FilterError
 from gateway.security.rights import read_topics
 
+MAX_AGE = timedelta(hours=1)
+"""How long ago an event may have been signed, where nobody says so."""
+
 
 class SignedTopicsRow(BaseModel):
     """A row of ``signed_topics``: on these topics events must be signed.
@@ -31,7 +34,7 @@ class SignedTopicsRow(BaseModel):
     namespaces: dict[str, str] = {}
     signers: Path
     names: frozenset[str] = frozenset()
-    max_age: Annotated[timedelta, Field(gt=timedelta(), le=timedelta(days=30))] = timedelta(hours=1)
+    max_age: Annotated[timedelta, Field(gt=timedelta(), le=timedelta(days=30))] = MAX_AGE
     tenant: Annotated[str, Field(pattern=r"^([a-z][a-z0-9-]{0,31})?$")] = ""
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """Step "answer": a response, or a fault, becomes an envelope, and goes where it is to go."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import structlog
@@ -57,8 +58,10 @@ class Answers:
         incoming: Incoming,
         inbound: Inbound,
         elsewhere: EndpointReference | None,
+        sign: Callable[[bytes], Awaitable[bytes]] | None = None,
     ) -> Reply:
-        """The reply with *result*; where it goes *elsewhere*, the reply without a word.
+        """The reply with *result*; where it goes *elsewhere*, signed by *sign*, the reply without a
+        word.
 
         Raises:
             Refused: ``UNAVAILABLE``: it cannot be written now.
@@ -96,7 +99,7 @@ class Answers:
                 expected=context.headers.message_id is not None,
                 handed_over=settle,
             )
-        self._replies.send(elsewhere, context.soap, action, body, settle)
+        self._replies.send(elsewhere, context.soap, action, body, settle, sign=sign)
         return ACCEPTED[context.soap]
 
     async def _write(
@@ -139,10 +142,11 @@ class Answers:
         on_connection: bool,
         begin: str = "",
         status_of_calls: int = 500,
+        sign: Callable[[bytes], Awaitable[bytes]] | None = None,
     ) -> Reply:
         """The reply that tells *principal* of *refused*, in a text that begins with *begin*; where
         it may be told elsewhere, unless *on_connection*, the reply without a word.
-        *status_of_calls* is as in `write_fault`."""
+        *status_of_calls* is as in `write_fault`; *sign* signs what is told elsewhere."""
         if not principal.limits.guarded and isinstance(refused, AddressRefused):
             refused = refused.with_mend()
         self.count_refusal(refused.reason.value)
@@ -175,7 +179,7 @@ class Answers:
             status_of_calls=status_of_calls,
         )
         if elsewhere is not None:
-            self._replies.send(elsewhere, context.soap, action, body)
+            self._replies.send(elsewhere, context.soap, action, body, sign=sign)
             return ACCEPTED[context.soap]
         return Reply(
             status=status,

@@ -1,7 +1,7 @@
 """SOAP over HTTP: the front of the SOAP service, and the routes where its messages arrive."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
@@ -37,6 +37,7 @@ from gateway.security.resource_addresses import (
     messenger_service,
     resource_at,
 )
+from gateway.security.rights import Right
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_of_path
@@ -49,6 +50,7 @@ from mediation.grid_events import (
 from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
 from mediation.model.messages import Packaging
 from mediation.model.requests import Context, Rejected
+from mediation.model.specification import Service
 from mediation.model.versions import Soap
 from mediation.soap.envelopes import http_headers
 from mediation.wsdl import (
@@ -129,6 +131,10 @@ class _AddressRoute(BaseRoute):
         await self._endpoint(scope, receive, send)
 
 
+_OF_CHANNELS = frozenset({Right.PUBLISH, Right.SUBSCRIBE, Right.READ})
+"""The rights by which a channel is of use."""
+
+
 class SoapEndpoint:
     """The endpoint of the application's routes for SOAP messages: an ASGI application, because
     there is nothing in XML that pydantic could check."""
@@ -154,7 +160,7 @@ class SoapEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = self._described(scope)
+            body = await self._described(scope)
             if body is not None:
                 content_type = http_headers(Soap.V1_1, "")[0][1]
                 await _respond(send, 200, [(b"content-type", content_type.encode())], body)
@@ -183,7 +189,7 @@ class SoapEndpoint:
         finally:
             await reply.handed_over(delivered)
 
-    def _described(self, scope: Scope) -> bytes | None:
+    async def _described(self, scope: Scope) -> bytes | None:
         """The WSDL, or the schema beside it, that a request asks for; None for any other
         request.
 
@@ -194,7 +200,7 @@ class SoapEndpoint:
             return None
         query = scope["query_string"].decode("latin-1")
         if scope["path"].startswith(ResourceKind.CHANNEL.value):
-            return self._channel_described(scope, query)
+            return await self._channel_described(scope, query)
         if scope["path"].startswith(TOPIC_PATHS[0]):  # WS-Messenger's have no description.
             return self._topic_described(scope, query)
         messenger = service_named(messenger_service(scope["path"]))
@@ -215,7 +221,7 @@ class SoapEndpoint:
         if not services:
             return schema_named(query)
         address = f"{public_base(scope, self._settings)}/soap"
-        return write_wsdl(address, services, sequences=self._service.sequences_at("/soap"))
+        return self._wsdl(address, services, "/soap")
 
     def _topic_described(self, scope: Scope, query: str) -> bytes | None:
         """The description of the endpoint of a topic, with its own address, and with what it does
@@ -233,11 +239,18 @@ class SoapEndpoint:
         except Refused as refused:
             raise HttpRefusal(404, str(refused)) from refused
         address = f"{public_base(scope, self._settings)}{quote(path)}"
-        return write_wsdl(address, services, sequences=self._service.sequences_at(path))
+        return self._wsdl(address, services, path)
 
-    def _channel_described(self, scope: Scope, query: str) -> bytes | None:
+    def _wsdl(self, address: str, services: Sequence[Service], path: str) -> bytes:
+        service = self._service
+        return write_wsdl(
+            address, services, sequences=service.sequences_at(path), bound=service.bound
+        )
+
+    async def _channel_described(self, scope: Scope, query: str) -> bytes | None:
         """The description of a channel with a name: in the style RPC/encoded, for those of its own
-        kind; the others find at the endpoint how they speak.
+        kind; the others find at the endpoint how they speak. For who may not use a channel there is
+        none.
 
         Raises:
             HttpRefusal: There is no such channel.
@@ -246,10 +259,20 @@ class SoapEndpoint:
             return None
         resource = resource_at(scope["path"])
         name = resource.key if resource is not None else None
-        if name is None or not self._is_channel(name):
+        if name is None or not self._is_channel(name) or not await self._may_know_channels(scope):
             raise HttpRefusal(404, "There is no such channel.")
         base = public_base(scope, self._settings)
         return write_description(ResourceKind.CHANNEL.address(base, name), self._event_types)
+
+    async def _may_know_channels(self, scope: Scope) -> bool:
+        """Whether who asks may publish or subscribe at channels, which are the default tenant's, or
+        read what there is."""
+        try:
+            facts = transport_facts(scope, self._settings)
+            principal = await self._identification.identify(facts)
+        except Refused:
+            principal = self._principal(scope)
+        return not principal.tenant and not _OF_CHANNELS.isdisjoint(principal.rights)
 
     def _principal(self, scope: Scope) -> Principal:
         return self._identification.of_connection(transport_facts(scope, self._settings))
@@ -296,6 +319,7 @@ class SoapEndpoint:
             certificate=facts.certificate,
             headers=headers,
             gone=partial(until_gone, receive),
+            identify_again=partial(self._identification.identify, facts),
         )
 
 

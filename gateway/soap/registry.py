@@ -30,6 +30,8 @@ class Registry:
         otherwise: str = "The operation is not offered.",
     ) -> None:
         self._at = dict(at or {})
+        self.own_kinds = frozenset(self._at)
+        """Kinds of addresses where nothing is carried out but what `at` has."""
         self._handlers: Handlers = {}
         for handlers in rooms:
             twice = self._handlers.keys() & handlers.keys()

@@ -15,6 +15,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import addressed
 from gateway.security.rights import Right
+from gateway.sequences.bindings import proofs_of
 from gateway.sequences.operations import (
     PublishInSequence,
     acknowledgement,
@@ -105,7 +106,7 @@ class SequenceStep:
             if self._is_missed(inbound, incoming):
                 raise RmRefused(RmFault(FaultName.WSRM_REQUIRED))
             reply = await proceed(inbound, incoming)
-            return await self._asked(inbound.principal, said, reply)
+            return await self._asked(inbound, said, reply)
         request = incoming.request
         if addressed(inbound.path, incoming.context.headers.to) is not None:
             raise Refused(
@@ -113,10 +114,10 @@ class SequenceStep:
             )
         if isinstance(said.body, LastMessage):
             authorise(inbound.principal, Right.PUBLISH)
-            told = await self._sequences.take(said, b"", inbound.principal)
-            return await self._asked(
-                inbound.principal, said, _with(told, ACCEPTED[incoming.context.soap])
-            )
+            proofs = proofs_of(inbound)
+            told = await self._sequences.take(said, b"", inbound.principal, proofs)
+            accepted = _with(told, ACCEPTED[incoming.context.soap])
+            return await self._asked(inbound, said, accepted)
         if not isinstance(request, Publish):
             raise Refused(
                 Reason.ACTION_UNSUPPORTED,
@@ -128,7 +129,7 @@ class SequenceStep:
         reply = await proceed(inbound, replace(incoming, request=events))
         for told in events.told:
             reply = _with(told, reply)
-        return await self._asked(inbound.principal, said, reply)
+        return await self._asked(inbound, said, reply)
 
     def _is_missed(self, inbound: Inbound, incoming: Incoming) -> bool:
         """Whether a message ought to have come in a sequence."""
@@ -139,9 +140,7 @@ class SequenceStep:
             return False
         return addressed(inbound.path, incoming.context.headers.to) is None
 
-    async def _asked(
-        self, principal: Principal, said: ReliableMessage | None, reply: Reply
-    ) -> Reply:
+    async def _asked(self, inbound: Inbound, said: ReliableMessage | None, reply: Reply) -> Reply:
         """*reply* with acknowledgements of the sequences that a message asks about besides."""
         if said is None or not isinstance(said.body, AckRequestedAlone | None):
             return reply
@@ -151,7 +150,9 @@ class SequenceStep:
         for asked in said.ack_requested[:MOST_ASKED]:
             if asked.identifier != own:
                 try:
-                    told = await self._sequences.ask(asked.identifier, principal)
+                    told = await self._sequences.ask(
+                        asked.identifier, inbound.principal, proofs_of(inbound)
+                    )
                 except Refused:
                     continue  # It must not replace what answers the message.
                 reply = _with(told, reply)
@@ -169,7 +170,7 @@ class SequenceStep:
         if passes(refused.reason):
             return reply
         try:
-            told = await self._sequences.take(said, b"", inbound.principal)
+            told = await self._sequences.take(said, b"", inbound.principal, proofs_of(inbound))
         except Refused:
             return reply
         return _with(told, reply)

@@ -132,10 +132,16 @@ class Replies:
         return may_choose_reply_address(principal, host_agreed=self._has_agreed(target))
 
     def send_again(
-        self, to: EndpointReference, soap: Soap, action: str, body: bytes, owner: str | None
+        self,
+        to: EndpointReference,
+        soap: Soap,
+        action: str,
+        body: bytes,
+        owner: str | None,
+        sign: Callable[[bytes], Awaitable[bytes]] | None = None,
     ) -> None:
         """Send what will be sent again, should it be lost, to an address that a peer named; *owner*
-        is None where that is trusted. It is left out where too much goes there."""
+        is None where that is trusted; *sign* signs it. It is left out where too much goes there."""
         try:
             target = parse_target(to.address)
             self._policy.check_named(target, trusted=owner is None)
@@ -144,7 +150,7 @@ class Replies:
         if len(self._under_way) >= REPLIES_AT_A_TIME:
             return
         if owner is None or self._has_allowance(target.host, owner, len(body)):
-            self.send(to, soap, action, body)
+            self.send(to, soap, action, body, sign=sign)
 
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
         """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
@@ -168,20 +174,25 @@ class Replies:
         action: str,
         body: bytes,
         handed_over: Callable[[bool], Awaitable[None]] | None = None,
+        *,
+        sign: Callable[[bytes], Awaitable[bytes]] | None = None,
     ) -> None:
-        """Send an answer to *to*, while its request is over."""
+        """Send an answer to *to*, while its request is over; *sign* signs it."""
 
         async def send() -> None:
             answered = False
             try:
                 if to.address != WSA_NONE:
+                    octets = body if sign is None else await sign(body)
                     request = Request(
-                        parse_target(to.address), body, http_headers(soap, action), soap=soap
+                        parse_target(to.address), octets, http_headers(soap, action), soap=soap
                     )
                     answer = await self._transport.send(request)
                     answered = 200 <= answer.status < 300
             except SendFailed as failure:
                 _log.warning("soap.reply-failed", reason=failure.detail)
+            except Refused as unable:  # There is too much to sign.
+                _log.warning("soap.reply-failed", reason=unable.text)
             finally:
                 if handed_over is not None:
                     await handed_over(answered)

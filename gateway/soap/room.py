@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adapters.tenant_admission import TenantAdmission
 from gateway.channels.room import ChannelRoom
 from gateway.exchange import Handlers
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
@@ -32,6 +33,7 @@ from mediation.model.requests.context import TopicRules
 
 if TYPE_CHECKING:
     from gateway.soap.message_security import MessageSecurity
+    from gateway.soap.receipts import Receipts
 
 Rules = Callable[[str], EndpointRules]
 """Tells the rules of the endpoint at a path."""
@@ -65,7 +67,9 @@ class SoapRoom(Room):
         base: str,
         audit: Audit,
         security: "MessageSecurity | None",
+        receipts: "Receipts | None",
         event_types: DeclaredTypes,
+        admission: TenantAdmission,
     ) -> None:
         self._drain = settings.drain
         self._security = security
@@ -86,6 +90,9 @@ class SoapRoom(Room):
             topics=topics,
             audit=audit,
             security=security,
+            receipts=receipts,
+            admission=admission,
+            bound=settings.bound_sequences,
         )
         self.listeners = SoapTcpListeners(
             settings,
@@ -111,7 +118,10 @@ class SoapRoom(Room):
         return soap_routes(self.endpoint)
 
     def works(self) -> Iterable[Work]:
-        return self._security.works() if self._security is not None else ()
+        if self._security is not None:
+            yield from self._security.works()
+        if self.service.receipts is not None:
+            yield self.service.receipts.signer.watch
 
     def metrics(self) -> Iterable[Sample]:
         yield from self.service.metrics()

@@ -19,11 +19,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from adapters import AdapterUnavailable
+from adapters.tenant_admission import TenantAdmission
 from filters import DocumentLimits, Reason, Refused
 from filters.documents import DEFAULT_LIMITS
 from gateway.egress import read_hops
@@ -32,7 +34,7 @@ from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
 from gateway.security.audit import NO_AUDIT, REFUSALS, Audit, note_refusal
-from gateway.security.authorise import authorise, authorise_request, right_for
+from gateway.security.authorise import authorise_request, right_for
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
@@ -58,10 +60,13 @@ from mediation.model.requests import (
     Rejected,
     Request,
     Sequences,
+    Subscribe,
     Take,
     TakeFor,
     TopicRules,
 )
+from mediation.notification.properties import write_filter
+from mediation.reliable_messaging import Bound
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -69,7 +74,12 @@ T = TypeVar("T")
 
 if TYPE_CHECKING:  # Imported where there is a file of identities.
     from gateway.soap.message_security import MessageSecurity
+    from gateway.soap.receipts import Receipts
 
+UNIDENTIFIED = "\n"
+"""The tenant as which a message is admitted whose sender only WS-Security in it names, until that
+is verified. No tenant has this name."""
+_WSSE = names.WSSE.encode()
 _CHANGES = frozenset({Right.SUBSCRIBE, Right.MANAGE, Right.OPERATE})
 """Rights of which the audit log notes each use but fetching and asking."""
 _FETCHES = (Take, TakeFor, GetStatus, ListSubscriptions)
@@ -81,6 +91,9 @@ class SoapService:
     Attributes:
         requests: How many there were, by operation.
         refusals: How many messages were refused, by reason.
+        receipts: Signs answers; None where the gateway has no key for that.
+        admission: Says when a request of a tenant is read.
+        bound: What sequences must be bound to.
         draining: Nothing new is taken: the gateway is stopping.
     """
 
@@ -97,7 +110,11 @@ class SoapService:
         topics: Callable[[str], TopicRules] = lambda _: STRICT,
         audit: Audit | None = None,
         security: "MessageSecurity | None" = None,
+        receipts: "Receipts | None" = None,
+        admission: TenantAdmission | None = None,
+        bound: Bound = Bound.NOTHING,
     ) -> None:
+        self.admission = admission or TenantAdmission()
         self._registry = registry
         self._parsing = parsing
         self._deposits = deposits
@@ -108,6 +125,8 @@ class SoapService:
         self._topics = topics
         self._audit = audit or NO_AUDIT
         self._security = security
+        self.receipts = receipts
+        self.bound = bound
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -116,9 +135,21 @@ class SoapService:
 
     async def handle(self, inbound: Inbound) -> Reply:
         """Do what *inbound* asks for; it raises nothing."""
+        tenant = inbound.principal.tenant
+        if not self.admission.needed(tenant):
+            return await self._handle(inbound, None)
+        if self._security is not None and not inbound.principal.name and _WSSE in inbound.octets:
+            tenant = UNIDENTIFIED
+        async with AsyncExitStack() as admitted:
+            await admitted.enter_async_context(self.admission.request(tenant, len(inbound.octets)))
+            return await self._handle(inbound, admitted)
+
+    async def _handle(self, inbound: Inbound, admitted: AsyncExitStack | None) -> Reply:
+        """*admitted* is under way until it is closed; None where nothing has to be admitted."""
         context = None
         identifiers: tuple[str, ...] = ()
         hidden: Callable[[], Refused] | None = None
+        received = inbound.octets
         try:
             if self._security is not None and self._security.may_decrypt(inbound.octets):
                 decrypted = await self._security.decrypt(inbound)
@@ -137,13 +168,18 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
-            if self._security is not None and names.WSSE in context.header_namespaces:
-                inbound = await self._security.identify(inbound, incoming)
+            identified = await self._identify(inbound, context)
+            if identified is not inbound:
+                inbound = identified
+                await self._admit_anew(inbound, admitted)
             if hidden is not None:
                 if not inbound.signed:
                     raise hidden()
                 hidden = None
             answering = self._reliable(inbound, incoming, self._proceed)
+            if self.receipts is not None and self.receipts.is_due(inbound, incoming):
+                reply = await answered_in_time(answering, too_late=_give_back)
+                return await self.receipts.sign(received, inbound, incoming, reply)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.
             return await answered_in_time(answering, too_late=_give_back)
@@ -151,7 +187,7 @@ class SoapService:
         except Rejected as rejected:
             if hidden is not None:  # Not even its specification is said.
                 return await self._refuse(inbound, hidden(), None, ())
-            return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
+            return await self._refuse_unread(inbound, rejected, identifiers)
         except Refused as refused:
             if hidden is not None:
                 return await self._refuse(inbound, hidden(), None, ())
@@ -160,6 +196,36 @@ class SoapService:
             _log.exception("soap.internal-error")
         broken = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
         return await self._refuse(inbound, broken, context, identifiers)
+
+    async def _admit_anew(self, inbound: Inbound, admitted: AsyncExitStack | None) -> None:
+        """Admit *inbound* as a request of the tenant that WS-Security in it has proved."""
+        tenant = inbound.principal.tenant
+        if self.admission.needed(tenant) and admitted is not None:
+            await admitted.aclose()
+            await admitted.enter_async_context(self.admission.request(tenant, len(inbound.octets)))
+
+    async def _identify(self, inbound: Inbound, context: Context) -> Inbound:
+        """*inbound* as a message of whom its Security header proves.
+
+        Raises:
+            As `MessageSecurity.identify`.
+        """
+        if self._security is None or names.WSSE not in context.header_namespaces:
+            return inbound
+        return await self._security.identify(inbound, context)
+
+    async def _refuse_unread(
+        self, inbound: Inbound, rejected: Rejected, identifiers: tuple[str, ...]
+    ) -> Reply:
+        """The reply to a message that cannot be read further than its *rejected* context. In a
+        sequence it has its turn, if it is by whom the sequence is bound to."""
+        context = rejected.context
+        if context.reliable is not None and inbound.signer is None:
+            try:
+                inbound = await self._identify(inbound, context)
+            except Refused as unproved:
+                return await self._refuse(inbound, unproved, context, identifiers)
+        return await self._refuse(inbound, rejected.refused, context, identifiers)
 
     async def _refuse(
         self,
@@ -176,7 +242,7 @@ class SoapService:
             note_refusal(self._audit, inbound.principal, asked, what, refused)
         if context.reliable is not None and self._reliable.suppresses(inbound.principal, refused):
             return ACCEPTED[context.soap]
-        rules = self._rules(inbound.path)
+        rules, receipts = self._rules(inbound.path), self.receipts
         reply = self._answers.refuse(
             refused,
             context,
@@ -184,12 +250,18 @@ class SoapService:
             on_connection=False,
             begin=rules.fault_text(refused, context.operation, identifiers),
             status_of_calls=rules.calls.fault_status,
+            sign=receipts.signing_for(inbound, context) if receipts is not None else None,
         )
         if context.reliable is None:
             return reply
         with contextlib.suppress(StoreUnavailable):
-            return await answered_in_time(self._reliable.refused(inbound, context, refused, reply))
-        return reply
+            reply = await answered_in_time(self._reliable.refused(inbound, context, refused, reply))
+        if receipts is None:
+            return reply
+        try:
+            return await receipts.sign_fault(inbound, context, reply)
+        except Refused as unable:  # What it acknowledges is acknowledged when it comes again.
+            return self._answers.refuse(unable, context, inbound.principal, on_connection=True)
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:
         """The steps behind "reliable"."""
@@ -200,10 +272,12 @@ class SoapService:
         # What was sent in a sequence is still acknowledged.
         if self.draining and (resource is None or resource.kind is not ResourceKind.SEQUENCE):
             raise AdapterUnavailable("The gateway is stopping.")
-        authorise_request(inbound.principal, incoming.request, resource)
+        kept = resource is not None and is_deposit(resource, context.operation)
+        given_out = kept or (resource is not None and resource.kind in self._registry.own_kinds)
+        authorise_request(inbound.principal, incoming.request, given_out=given_out)
         if self._security is not None:
             self._security.check(inbound, incoming.request, resource, context.headers.to)
-        if resource is not None and is_deposit(resource, context.operation):
+        if kept and resource is not None:
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
         if inbound.hops is not None:
@@ -214,7 +288,10 @@ class SoapService:
         self._note_change(inbound, request, operation, resource)
         if result is None:
             return ACCEPTED[context.soap]
-        return await self._answers.answer(result, incoming, inbound, elsewhere)
+        sign = None
+        if elsewhere is not None and self.receipts is not None:
+            sign = self.receipts.signing_for(inbound, incoming.context)
+        return await self._answers.answer(result, incoming, inbound, elsewhere, sign)
 
     async def _keep_unread(
         self, inbound: Inbound, context: Context, resource: ResourceAddress
@@ -227,7 +304,6 @@ class SoapService:
         try:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")
-            authorise(inbound.principal, Right.PUBLISH, resource)
             if self._security is not None:
                 self._security.check(inbound, Publish(()), resource, context.headers.to)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
@@ -251,12 +327,8 @@ class SoapService:
         resource = addressed(inbound.path, None)
         operation = type(request).__name__
         try:
-            authorise_request(inbound.principal, request, resource)
-            security = self._security
-            lacking = security.lacking(inbound, request, resource) if security is not None else ""
-            if lacking:
-                text = f"This must be asked for by a message in SOAP that is {lacking}."
-                raise Refused(Reason.NOT_ALLOWED, text)
+            authorise_request(inbound.principal, request)
+            self.check_secured(inbound.path, right_for(type(request)))
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise
@@ -264,12 +336,27 @@ class SoapService:
         self._note_change(inbound, request, operation, resource)
         return result
 
+    def check_secured(self, path: str, right: Right) -> None:
+        """Refuse what is asked for by *right* at *path* in another form than SOAP, where it must be
+        signed or encrypted: only messages in SOAP can be.
+
+        Raises:
+            Refused: ``NOT_ALLOWED``.
+        """
+        lacking = self._security.demanded(path, right) if self._security is not None else ""
+        if lacking:
+            text = f"This must be asked for by a message in SOAP that is {lacking}."
+            raise Refused(Reason.NOT_ALLOWED, text)
+
     def _note_change(
         self, inbound: Inbound, request: Request, did: str, resource: ResourceAddress | None
     ) -> None:
         """Have the audit log note a request that changed something; publications are no changes."""
         if right_for(type(request)) in _CHANGES and not isinstance(request, _FETCHES):
-            self._audit.note(inbound.principal, did, _id_of(resource))
+            query = ""
+            if self._audit.documents and isinstance(request, Subscribe):
+                query = write_filter(request.filter)
+            self._audit.note(inbound.principal, did, _id_of(resource), query=query)
 
     async def parse(
         self, octets: int, work: Callable[[set[str] | None], T], principal: Principal
@@ -285,7 +372,13 @@ class SoapService:
 
     def refuse(self, rejected: Rejected, sender: Principal) -> Reply:
         """The reply to a message of *sender* that a transport could not take apart."""
+        self.note_unproved(sender, "unknown", rejected.refused)
         return self._answers.refuse(rejected.refused, rejected.context, sender, on_connection=True)
+
+    def note_unproved(self, sender: Principal, did: str, refused: Refused) -> None:
+        """Have the audit log note credentials of *sender* that a transport *refused*, before it was
+        known what is asked for."""
+        note_refusal(self._audit, sender, did, "", refused)
 
     def metrics(self) -> Iterator[Sample]:
         """Requests, and what became of them."""

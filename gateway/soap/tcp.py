@@ -279,6 +279,10 @@ class SoapTcpServer:
         async def until_gone() -> None:
             await gone.wait()
 
+        async def identify_again() -> Principal:
+            facts = TransportFacts(principal.address, certificate=connection.certificate)
+            return self.identification.of_connection(facts)
+
         # That its frames are DIME says nothing about what it reads at an address of HTTP.
         packaging = unpacked.packaging if unpacked.attachments else Packaging.NONE
         hops, origin, via = hops_of_id(message.id)
@@ -296,6 +300,7 @@ class SoapTcpServer:
             packaging=packaging,
             certificate=connection.certificate,
             gone=until_gone,
+            identify_again=identify_again,
         )
 
     def _sweep(self) -> None:

@@ -11,10 +11,11 @@ from ipaddress import ip_address
 
 from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
+from gateway.model.hosts import unmapped
 from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification, TransportFacts
-from gateway.security.principals import Identity
+from gateway.security.principals import Identity, Principal
 from gateway.soap.replay_cache import ReplayCache
 from mediation.soap.username_tokens import UsernameToken, read_username_token
 
@@ -59,7 +60,23 @@ class UsernameTokens:
             return inbound
         identity = await self._verify(token, inbound)
         facts = TransportFacts(inbound.principal.address)
-        return replace(inbound, principal=self._identification.principal_of(identity, facts))
+        user = self._authentication.identities.user_of_name.get(token.user)
+
+        async def identify_again() -> Principal:
+            """The token counts once: who has another password now, or other roles, is said by the
+            file."""
+            now = self._authentication.identities.user_of_name.get(token.user)
+            if (
+                now is None
+                or user is None
+                or (now.password, now.digest) != (user.password, user.digest)
+            ):
+                raise TokenNotAccepted
+            again = replace(identity, roles=frozenset(now.roles), tenant=now.tenant)
+            return self._identification.principal_of(again, facts)
+
+        principal = self._identification.principal_of(identity, facts)
+        return replace(inbound, principal=principal, identify_again=identify_again)
 
     async def _read(self, inbound: Inbound) -> UsernameToken | None:
         if len(inbound.octets) <= SMALL:
@@ -110,6 +127,6 @@ def _check_secret(inbound: Inbound, address: str) -> None:
 
 def _is_here(address: str) -> bool:
     try:
-        return ip_address(address).is_loopback
+        return unmapped(ip_address(address)).is_loopback
     except ValueError:
         return False

@@ -1,7 +1,7 @@
 """Sources: subscriptions that the gateway itself holds at producers of others, and what their
 events become: publications like any other.
 
-    states        what happens to a source, as a table; no clock, no socket
+    held_leases   what happens to the lease that a source has, as a table; no clock, no socket
     sources       the sources of this gateway, in memory and in the store
     new_sources   what is said of a new source; `configured` has those of the settings
     requests      the requests to producers, written
@@ -9,7 +9,7 @@ events become: publications like any other.
                   with passwords that `gateway.security.password_cipher` encrypts
     devices       what must be known of a camera of ONVIF before it is subscribed at
     exchanges     one operation at a producer, such as Subscribe, and what came of it
-    keeper        carries out what the states say, when it is due
+    lease_keeper  carries out what the leases say, when it is due
     pulling       fetches the events of those that do not send them
     operations    takes in what producers send
 

@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from ipaddress import ip_address
 from weakref import WeakValueDictionary
 
 from gateway.delivery import Probations
 from gateway.egress import Target
-from gateway.egress.policy import unmapped
+from gateway.model.hosts import reached_host
 from gateway.model.sources import Source
 
 AT_ONCE, AT_ONCE_FOR_STRANGERS, AT_ONCE_FOR_STRANGER, AT_ONCE_WITH_HOST = 32, 24, 8, 2
@@ -43,7 +42,7 @@ class Visit:
         return self._gate is None or all(host in self._agreed for host in self._hosts)
 
     def _admit(self, text: str) -> bool:
-        address = str(unmapped(ip_address(text))) if text else ""
+        address = reached_host(text) if text else ""
         if address:
             self._hosts.append(address)
         return address in self._agreed or self._gate is None or self._gate(text)

@@ -64,6 +64,23 @@ class Authentication:
         weaker = own.scheme == "https" and target.scheme != "https"
         return target.host == own.host and not weaker
 
+    def negotiates(self, source: Source, target: Target) -> bool:
+        """Return True if requests of *source* to *target* prove its password by Negotiate."""
+        return (
+            source.credential is not None
+            and source.credential.negotiate
+            and self.applies(source, target)
+        )
+
+    def password_of(self, source: Source) -> tuple[str, str]:
+        """The user and the password of *source*, which has them.
+
+        Raises:
+            Refused: The password cannot be decrypted.
+        """
+        assert source.credential is not None, "applies looked"
+        return source.credential.user, self._decrypt(source.credential.sealed)
+
     def wants_clock(self, source: Source) -> bool:
         """Return True if the clock of *source* must be asked before anything else."""
         return self.tells_time(source) and self._of(source).ahead is None

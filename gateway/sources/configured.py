@@ -95,7 +95,7 @@ class ConfiguredSources:
             password = self._sources.cipher.decrypt(credential.sealed)
         except Refused:
             return None  # The key is another one: it is added anew.
-        return Login(credential.user, password, credential.basic)
+        return Login(credential.user, password, credential.basic, credential.negotiate)
 
 
 def _is_ours(entry: Entry) -> bool:

@@ -9,6 +9,7 @@ from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.security.keys import message_urn
 from gateway.sources.devices import Devices
+from gateway.sources.held_leases import Granted
 from gateway.sources.requester import ProducerRefused, Requester
 from gateway.sources.requests import (
     PULL_WAIT,
@@ -21,7 +22,6 @@ from gateway.sources.requests import (
     spec_to,
     subscribe_request,
 )
-from gateway.sources.states import Granted
 from mediation.client import Granted as GrantedAnswer
 from mediation.client import (
     leasing_in,

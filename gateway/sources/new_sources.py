@@ -7,6 +7,7 @@ from gateway.egress import AddressPolicy
 from gateway.model.sources import Source
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
+from gateway.sources.negotiation import INSTALL, is_installed
 from gateway.sources.requester import checked
 from gateway.sources.requests import MODES, spoken
 from gateway.sources.topics import filter_of, topic_named
@@ -29,11 +30,13 @@ class Login:
 
     Attributes:
         basic: Whether the password may be sent as it is over http, too.
+        negotiate: Whether it is proved by Negotiate, and by nothing else.
     """
 
     user: str
     password: str = field(repr=False)
     basic: bool = False
+    negotiate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,11 @@ def _check_login(wanted: NewSource) -> None:
         return
     if wanted.version in LEASED:
         raise Refused(Reason.MESSAGE_INVALID, "Channels of Grid SOAP Events take no password.")
+    if login.negotiate and PRODUCERS[wanted.profile].username_token:
+        text = "Negotiate goes with services of WS-Management and others over HTTP: not with ONVIF."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if login.negotiate and not is_installed():
+        raise Refused(Reason.MESSAGE_INVALID, f"Negotiate needs pyspnego: {INSTALL}.")
     if not login.user or any(ord(character) < 32 for character in login.user + login.password):
         text = "A user has a name, and neither that nor a password has control characters."
         raise Refused(Reason.MESSAGE_INVALID, text)

@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from filters import Reason, Refused
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
 from gateway.publishing.operations import Select
-from gateway.security.identify import producer_of, publishing_as, without_limits
+from gateway.security.identify import Identification, producer_of, publishing_as, without_limits
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import addressed
+from gateway.security.rights import Right
+from gateway.sources.held_leases import LONGEST_ERROR
 from gateway.sources.sources import Entry, Sources, SourceUnknown
-from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
 from mediation.client import ending_in
 from mediation.eventing.management import PulledEvent
@@ -47,6 +49,7 @@ class SourceOperations:
         publish: Publishes, as for any publisher: what comes from sources of registrations.
         take_in: The same, on whatever topic: what an operator asked for.
         at_channel: What selects for channels, of sources that are their links; None: none is.
+        identification: Says what who registered a publisher may publish now; None: all of it.
         base: The gateway's URL, without a slash at its end.
     """
 
@@ -57,8 +60,10 @@ class SourceOperations:
         take_in: Publishing,
         at_channel: AtChannel | None = None,
         *,
+        identification: Identification | None = None,
         base: str = "",
     ) -> None:
+        self._identification = identification
         self._base = base
         self._at_channel = at_channel
         self._sources = sources
@@ -149,6 +154,8 @@ class SourceOperations:
             replace(one, notification=replace(one.notification, source=scope))
             for one in request.set_aside
         )
+        if source.registration is not None:
+            self._check_rights(source.owner, notifications)
         principal = publishing_as(inbound.principal, scope)
         if source.registration is None:
             # An operator's word is enough for as many events as there are.
@@ -165,6 +172,25 @@ class SourceOperations:
         )
         self._sources.count_events(entry, len(events))
         return answer
+
+    def _check_rights(self, owner: str, events: Sequence[Notification]) -> None:
+        """Refuse *events* on topics on which the *owner* of a registration has no right to publish,
+        or none any more: its publisher says their topics itself, whatever it registered for.
+
+        Raises:
+            Refused: ``NOT_ALLOWED``.
+        """
+        if self._identification is None:
+            return
+        grants = self._identification.grants_of(owner)
+        for event in events:
+            if not grants.allows(Right.PUBLISH, event.topic):
+                about = (
+                    f"on the topic {event.topic}" if event.topic is not None else "without a topic"
+                )
+                raise Refused(
+                    Reason.NOT_ALLOWED, f"Who registered has no right to publish {about}."
+                )
 
     async def end(self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound) -> None:
         """SubscriptionEnd."""

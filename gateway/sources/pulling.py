@@ -23,6 +23,7 @@ from gateway.delivery import PartitionShare
 from gateway.model.sources import EndTold, State, Wanted
 from gateway.security.keys import message_urn
 from gateway.sources.exchanges import Exchanges
+from gateway.sources.held_leases import LONGEST_ERROR, UNAUTHORIZED, Failed
 from gateway.sources.requester import (
     ContextRefused,
     NotAuthorized,
@@ -31,7 +32,6 @@ from gateway.sources.requester import (
     ProducerUnreachable,
 )
 from gateway.sources.sources import Entry, Sources, SourceUnknown
-from gateway.sources.states import LONGEST_ERROR, UNAUTHORIZED, Failed
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
 from mediation.eventing.management import Pulled, PulledEvent

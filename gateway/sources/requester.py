@@ -27,6 +27,7 @@ from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.sources.admission import Admission, Visit
 from gateway.sources.authentication import Authentication
+from gateway.sources.negotiation import NegotiationFailed, negotiate
 from gateway.sources.requests import Written
 from mediation.client import (
     DEVICE_SPEC,
@@ -111,6 +112,8 @@ class Requester:
     Args:
         admission: Says which exchanges may begin.
         authentication: Says who asks.
+        alone: Makes a transport of one connection, over which nobody else sends; without it there
+            is no Negotiate.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Requester:
         authentication: Authentication,
         admission: Admission | None = None,
         *,
+        alone: Callable[[], Transport] | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self._transport = transport
@@ -129,6 +133,7 @@ class Requester:
         self._authentication = authentication
         self._admission = admission or Admission()
         self._seconds = seconds
+        self._alone = alone or _no_connection
 
     def is_strangers(self, source: Source) -> bool:
         """Whether nobody that is trusted vouches for *source*."""
@@ -262,6 +267,8 @@ class Requester:
         )
         if not self._authentication.applies(source, target):
             return await self._post(request, seconds)
+        if self._authentication.negotiates(source, target):
+            return await self._negotiate(source, request, seconds)
         try:
             self._sign(source, request, envelope)
             answer = await self._post(request, seconds)
@@ -272,16 +279,36 @@ class Requester:
             raise ProducerRefused(refused.text) from refused
         return answer
 
+    async def _negotiate(self, source: Source, request: Request, seconds: float | None) -> Answer:
+        """Send *request* over a connection of its own, on which the producer learns who asks."""
+        try:
+            connection = self._alone()
+        except NegotiationFailed as failed:
+            raise NotAuthorized(str(failed)) from failed
+        try:
+            user, password = self._authentication.password_of(source)
+            return await negotiate(
+                lambda one: self._post(one, seconds, connection), request, user, password
+            )
+        except NegotiationFailed as failed:
+            raise NotAuthorized(str(failed)) from failed
+        except Refused as refused:
+            raise ProducerRefused(refused.text) from refused
+        finally:
+            await connection.close()
+
     def _sign(self, source: Source, request: Request, envelope: bytes) -> None:
         """Put into *request* what says who asks, for this once."""
         signed = self._authentication.signed(source, request.target, envelope)
         request.body, request.own_headers = signed
 
-    async def _post(self, request: Request, seconds: float | None = None) -> Answer:
+    async def _post(
+        self, request: Request, seconds: float | None = None, transport: Transport | None = None
+    ) -> Answer:
         seconds = seconds or self._seconds
         try:
             async with asyncio.timeout(seconds):
-                return await self._transport.send(request)
+                return await (transport or self._transport).send(request)
         except SendFailed as failed:
             raise ProducerUnreachable(failed.detail) from failed
         except TimeoutError:
@@ -362,3 +389,7 @@ def checked(address: str, policy: AddressPolicy, *, trusted: bool = False) -> Ta
         raise AddressRefused(address, text=text)
     policy.check_named(target, trusted=trusted)
     return target
+
+
+def _no_connection() -> Transport:
+    raise NegotiationFailed("nothing here makes connections for Negotiate")

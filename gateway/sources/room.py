@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from filters import Reason, Refused
 from gateway.delivery import WorkSharing
 from gateway.delivery.room import DeliveryRoom
-from gateway.egress import AddressPolicy, Transport
+from gateway.egress import AddressPolicy, TransportByScheme
 from gateway.exchange import Handlers
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
+from gateway.security.identify import Identification
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.resource_addresses import shown
 from gateway.settings.settings import Settings
@@ -22,7 +23,7 @@ from gateway.sources.authentication import Authentication
 from gateway.sources.configured import ConfiguredSources
 from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
-from gateway.sources.keeper import Keeper
+from gateway.sources.lease_keeper import LeaseKeeper
 from gateway.sources.new_sources import Login, NewSource
 from gateway.sources.operations import AtChannel, SourceOperations
 from gateway.sources.pulling import Pulling
@@ -108,7 +109,7 @@ class KeeperRoom(Room):
         self,
         settings: Settings,
         sources: Sources,
-        transport: Transport,
+        transport: TransportByScheme,
         policy: AddressPolicy,
         parsing: Parsing,
         sharing: WorkSharing,
@@ -117,11 +118,17 @@ class KeeperRoom(Room):
         table: SubscriptionTable,
         *,
         at_channel: AtChannel,
+        identification: Identification,
         base: str,
     ) -> None:
         directory = settings.directory
         self.operations = SourceOperations(
-            sources, publishing.publish, publishing.take_in, at_channel, base=base
+            sources,
+            publishing.publish,
+            publishing.take_in,
+            at_channel,
+            identification=identification,
+            base=base,
         )
         requester = Requester(
             transport,
@@ -129,11 +136,12 @@ class KeeperRoom(Room):
             parsing,
             Authentication(sources.cipher.decrypt),
             Admission(delivery.probations, asyncio.get_running_loop().time),
+            alone=transport.alone,
         )
         endpoint = directory.location if directory is not None else None
         exchanges = Exchanges(requester, base=base, endpoint=endpoint)
         pulling = Pulling(sources, exchanges, self.operations.take_pulled)
-        self._keeper = Keeper(sources, exchanges, sharing, pulling)
+        self._keeper = LeaseKeeper(sources, exchanges, sharing, pulling)
         self.demand = Demand(sources, table, base=base)
         self._configured = ConfiguredSources(sources, sharing, map(_of_settings, settings.sources))
 
@@ -150,7 +158,7 @@ def _of_settings(row: ConfiguredSource) -> NewSource:
     login = None
     if row.user is not None:
         try:
-            login = Login(row.user, row.password(), row.allow_basic)
+            login = Login(row.user, row.password(), row.allow_basic, row.negotiate)
         except (OSError, UnicodeError, KeyError) as error:
             why = getattr(error, "strerror", None) or f"{error} is not set"
             text = (

@@ -1,7 +1,7 @@
 """The sources of the gateway, in memory and in the store.
 
 Every gateway that uses the store knows all of them: what producers send may come to any. One of
-them keeps each source, the one that has its share of the work (`keeper`).
+them keeps each source, the one that has its share of the work (`lease_keeper`).
 """
 
 import asyncio
@@ -188,7 +188,9 @@ class Sources:
 
     async def _with_login(self, source: Source, login: Login) -> Source:
         sealed = await asyncio.to_thread(self.cipher.encrypt, login.password)
-        return replace(source, credential=Credential(login.user, sealed, login.basic))
+        return replace(
+            source, credential=Credential(login.user, sealed, login.basic, login.negotiate)
+        )
 
     def make(
         self,

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, Row, func, select
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Kept
 from gateway.store import claims
 from gateway.store.schema import advertisements, advertisers
-from gateway.store.statements import rows_for_each, write_many
+from gateway.store.statements import add_counts, rows_for_each, write_many
 
 LOCK = "discovery"
 ALL = ""
 """The advertiser that stands for all."""
+_CREATOR = advertisers.c.creator
 
 
 def keep(
@@ -154,11 +155,11 @@ def withdraw(connection: Connection, topic_id: str, creator: str) -> Advertiseme
     changed = (
         advertisements.update()
         .where(table.topic_id == topic_id, table.creator == creator, table.octets.is_not(None))
-        .values(octets=None, described="", revision=_next_revision(connection))
+        .values(octets=None, described="", revision=next_revision(connection))
     )
     if not connection.execute(changed).rowcount:
         return None
-    _add(connection, creator, living=-1, gone=1)
+    add_counts(connection, _CREATOR, (creator, ALL), {"living": -1, "gone": 1})
     return _row(connection.execute(select(advertisements).where(table.topic_id == topic_id)).one())
 
 
@@ -173,6 +174,13 @@ def changed_since(
     return [(int(row.revision), _row(row)) for row in found]
 
 
+def last_revision(connection: Connection) -> int:
+    """Return the number of the last change of an advertisement or a revocation."""
+    columns = advertisers.c
+    query = select(columns.living).where(columns.creator == _REVISIONS)
+    return int(connection.execute(query).scalar() or 0)
+
+
 def purge(connection: Connection, now: float) -> bool:
     """Delete advertisements that have expired by *now*, and as many claims as one transaction may
     take. Returns whether there may be more of them."""
@@ -182,7 +190,8 @@ def purge(connection: Connection, now: float) -> bool:
     query = select(table.creator, withdrawn.label("withdrawn"), func.count().label("number"))
     found = connection.execute(query.where(over).group_by(table.creator, withdrawn)).all()
     for creator, is_withdrawn, number in found:
-        _add(connection, creator, **{"gone" if is_withdrawn else "living": -number})
+        counts = {"living": 0, "gone": 0, "gone" if is_withdrawn else "living": -int(number)}
+        add_counts(connection, _CREATOR, (creator, ALL), counts)
     if found:
         connection.execute(advertisements.delete().where(over))
     return claims.forget_expired(connection, now)
@@ -203,23 +212,7 @@ def _count(connection: Connection, advertiser: str) -> tuple[int, int]:
     return (0, 0) if found is None else (int(found.living), int(found.gone))
 
 
-def _add(connection: Connection, creator: str, *, living: int = 0, gone: int = 0) -> None:
-    columns = advertisers.c
-    for name in (creator, ALL):
-        changed = (
-            advertisers.update()
-            .where(columns.creator == name)
-            .values(living=columns.living + living, gone=columns.gone + gone)
-        )
-        if not connection.execute(changed).rowcount:
-            row = {"creator": name, "living": living, "gone": gone}
-            connection.execute(advertisers.insert().values(row))
-    if living + gone < 0:
-        nobody = (columns.living == 0) & (columns.gone == 0) & (columns.creator == creator)
-        connection.execute(advertisers.delete().where(nobody))
-
-
-def _next_revision(connection: Connection) -> int:
+def next_revision(connection: Connection) -> int:
     """The revision of the next change. It is not used twice: one row counts them."""
     columns = advertisers.c
     changed = (

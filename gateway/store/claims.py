@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, func, or_, select, text
 
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.store.schema import discovery_claims, discovery_messages
-from gateway.store.statements import write_many
+from gateway.store.statements import add_counts, write_many
 
 ALL = ""
 """The sender that stands for all."""
@@ -19,6 +19,8 @@ PROOF = "proof"
 _FORGET = "DELETE FROM discovery_messages WHERE sender = ? AND message = ?"
 AT_ONCE = 1000
 """Messages that are forgotten at once: a claim does not wait for many."""
+_SENDER = discovery_claims.c.sender
+_NOTHING = {"proofs": 0, "requests": 0}
 
 
 def claim(
@@ -70,7 +72,7 @@ def claim(
             expires=expires if most is None else max(expires, now + 60.0),
         )
     )
-    _count(connection, sender, **{_counter(kind): 1})
+    add_counts(connection, _SENDER, (sender, ALL), _NOTHING | {_counter(kind): 1})
     return Claimed.YES
 
 
@@ -90,12 +92,12 @@ def forget_expired(
             gone[besides] = kind
     counts: dict[str, dict[str, int]] = {}
     for (sender, _), kind in gone.items():
-        of_sender = counts.setdefault(sender, {"proofs": 0, "requests": 0})
+        of_sender = counts.setdefault(sender, dict(_NOTHING))
         of_sender[_counter(kind)] -= 1
     if gone:
         write_many(connection, _FORGET, list(gone))
     for sender in sorted(counts):
-        _count(connection, sender, **counts[sender])
+        add_counts(connection, _SENDER, (sender, ALL), counts[sender])
     return len(found) == AT_ONCE
 
 
@@ -143,19 +145,3 @@ def _is_full(connection: Connection, sender: str, kind: str, limits: Advertiseme
 
 def _counter(kind: str) -> str:
     return "proofs" if kind == PROOF else "requests"
-
-
-def _count(connection: Connection, sender: str, *, proofs: int = 0, requests: int = 0) -> None:
-    columns = discovery_claims.c
-    for name in (sender, ALL):
-        changed = (
-            discovery_claims.update()
-            .where(columns.sender == name)
-            .values(proofs=columns.proofs + proofs, requests=columns.requests + requests)
-        )
-        if not connection.execute(changed).rowcount:
-            row = {"sender": name, "proofs": proofs, "requests": requests}
-            connection.execute(discovery_claims.insert().values(row))
-    if proofs + requests < 0:
-        nothing = (columns.proofs == 0) & (columns.requests == 0) & (columns.sender == sender)
-        connection.execute(discovery_claims.delete().where(nothing))

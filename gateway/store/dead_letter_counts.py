@@ -91,11 +91,16 @@ class Died:
     lately: int
 
 
-def by_reason(connection: Connection, since: float, *, newest: int = NEWEST) -> dict[str, Died]:
+def by_reason(
+    connection: Connection, since: float, *, newest: int = NEWEST, owners: str = ""
+) -> dict[str, Died]:
     """Count the *newest* dead letters by their reason, and of these those that died *since* a POSIX
-    time."""
+    time; with *owners*, of those whose names begin so."""
     table = dead_letters.c
-    some = select(table.reason, table.died).order_by(table.number.desc()).limit(newest).subquery()
+    last = select(table.reason, table.died).order_by(table.number.desc()).limit(newest)
+    if owners:
+        last = last.where(table.owner.startswith(owners, autoescape=True))
+    some = last.subquery()
     lately = func.sum(case((some.c.died >= since, 1), else_=0))
     query = select(some.c.reason, func.count(), lately).group_by(some.c.reason)
     return {reason: Died(int(kept), int(new)) for reason, kept, new in connection.execute(query)}

@@ -16,7 +16,7 @@ from gateway.security.principals import owner_in
 from gateway.store import dead_letter_counts, replicas, totals
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_lettering import CHARGED
-from gateway.store.messages import sweep
+from gateway.store.messages import of_tenant, sweep
 from gateway.store.schema import dead_letters, mailboxes, messages, subscriptions
 from gateway.store.statements import number, write_many
 from gateway.store.totals import Totals
@@ -95,9 +95,11 @@ def selected(
     return [_read(row) for row in connection.execute(query)] if rows else [], last
 
 
-def of_messages(connection: Connection, ids: Sequence[str], limit: int) -> list[DeadLetter]:
-    """The first dead letters of the messages with these ids."""
-    query = _with_names().where(messages.c.id.in_(ids)).limit(limit)
+def of_messages(
+    connection: Connection, ids: Sequence[str], limit: int, tenant: str | None = None
+) -> list[DeadLetter]:
+    """The first dead letters of the messages with these ids, of one *tenant* or of all."""
+    query = _with_names().where(messages.c.id.in_(ids), of_tenant(tenant)).limit(limit)
     return [_read(row) for row in connection.execute(query)]
 
 
@@ -333,9 +335,9 @@ _WAIT = (
 
 def redrive_to_mailboxes(
     connection: Connection, selection: Selection, *, after: int, upto: int, limit: int = SLICE
-) -> tuple[Slice, list[tuple[Row[Any], str, bytes]]]:
+) -> tuple[Slice, list[tuple[Row[Any], str, Notification]]]:
     """Take a slice of the letters of mailboxes that there still are out of the dead letters: each
-    with the key of its mailbox and its envelope.
+    with the key of its mailbox and its message, which is an envelope.
 
     A mailbox that a subscription fills has its id: what could not be delivered into it is the
     subscription's letter, and no envelope.
@@ -354,8 +356,9 @@ def redrive_to_mailboxes(
     dead_letter_counts.count_gone(connection, _whose(rows), redriven=True)
     taken = []
     for row in rows:
-        query = select(messages.c.body).where(messages.c.number == row.message)
-        taken.append((row, keys[row.subscription], bytes(connection.execute(query).scalar_one())))
+        query = select(messages.c.body, messages.c.properties)
+        body, properties = connection.execute(query.where(messages.c.number == row.message)).one()
+        taken.append((row, keys[row.subscription], decode(bytes(body), json.loads(properties))))
     sweep(connection, (row.message for row in rows))
     return Slice(Counter(row.reason for row in rows), last), taken
 

@@ -1,7 +1,4 @@
-"""The store's one writer: many operations share one commit, without a timer.
-
-A commit starts when the previous one ends and takes what has come meanwhile.
-"""
+"""The store's one writer: many operations share one commit (`gateway.group_commit`)."""
 
 import asyncio
 import contextlib
@@ -10,17 +7,17 @@ import random
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from gateway.databases import break_off, first_line, sqlite_file, sqlite_url
+from gateway.group_commit import GroupCommit
 from gateway.observing.samples import Sample, gauge
 from gateway.store.deadline import CALLER, WAITS, Caller, StoreLate
 from gateway.store.opening import open_database
@@ -29,7 +26,6 @@ from gateway.store.statements import REPLICA
 
 T = TypeVar("T")
 Operation = Callable[[Connection], Any]
-_Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 
 MAX_WAITING = 4096
 """Operations that may wait for the writer; more are refused."""
@@ -59,7 +55,6 @@ class _Waiting:
 
     operation: Operation
     locks: Collection[str]
-    future: asyncio.Future[Any]
     caller: Caller | None
     since: float
 
@@ -93,23 +88,18 @@ class Store:
         self._probe = probe
         self._waits = waits
         self._late = late
-        self._waiting: deque[_Waiting] = deque()
-        self._condition = threading.Condition()
+        self._commits: GroupCommit[_Waiting, Any] = GroupCommit(
+            self._commit, MAX_BATCH, name="store-writer", at_end=self._end
+        )
         self._closing = False
-        self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
         self._engine: Engine | None = None
-        self._batch: Sequence[_Waiting] = ()
-        """The operations under way."""
-        self._began: float | None = None
-        """When the commit that is under way began; None while none is."""
         self._driver: Any = None
-        """The driver's connection that it uses."""
+        """The driver's connection that the commit under way uses."""
+        self._driver_lock = threading.Lock()
         self._told_late = False
-        self._asked = False
-        """Whether to try if the database takes writes."""
         self._tried = 0.0
         """When the last commit was tried."""
         self._takes = False
@@ -132,10 +122,10 @@ class Store:
         Raises:
             StoreUnavailable: It cannot be opened, or a newer program wrote it.
         """
-        self._loop = asyncio.get_running_loop()
-        await self._loop.run_in_executor(None, self._open)
-        self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
-        self._thread.start()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._open)
+        self._loop = loop
+        self._commits.start()
         self._watch()
 
     def _open(self) -> None:
@@ -152,14 +142,18 @@ class Store:
     def look(self) -> None:
         """Try to write, if there was no commit for a while: `writable` tells of the last one, which
         may be long ago."""
-        if self._began is None and time.monotonic() - self._tried > self._late:
-            with self._condition:
-                self._asked = True
-                self._condition.notify()
+        self._try_to_write(self._late)
+
+    def _try_to_write(self, after: float) -> None:
+        """Try whether the database takes writes, if no commit was tried for *after* seconds."""
+        idle = self._commits.began is None and not self._commits
+        if idle and time.monotonic() - self._tried > after:
+            with contextlib.suppress(StoreUnavailable):
+                self.submit(_change_nothing).add_done_callback(_forget)
 
     def _age(self) -> float:
         """Seconds that a commit is under way; 0 while none is."""
-        began = self._began
+        began = self._commits.began
         return 0.0 if began is None else time.monotonic() - began
 
     def hurry(self, waits: float) -> None:
@@ -183,31 +177,27 @@ class Store:
         """
         if self._loop is None or self._closing or self._age() > self._waits:
             raise StoreUnavailable
-        future: asyncio.Future[T] = self._loop.create_future()
-        waiting = _Waiting(operation, locks, future, CALLER.get(), time.monotonic())
-        with self._condition:
-            if len(self._waiting) >= MAX_WAITING:
-                raise StoreUnavailable
-            self._waiting.append(waiting)
-            self._condition.notify()
-        return future
+        if len(self._commits) >= MAX_WAITING:
+            raise StoreUnavailable
+        return self._commits.submit(_Waiting(operation, locks, CALLER.get(), time.monotonic()))
 
     def _watch(self) -> None:
         """Refuse operations that waited too long to begin; let callers of a late batch go, and
-        break its connection off after twice that time."""
+        break its connection off after twice that time; while the database takes nothing, try
+        whether it does again."""
         if self._loop is None or self._ended.is_set():
             return
-        self._watching = self._loop.call_later(min(LOOKS, self._waits / 4), self._watch)
+        every = min(LOOKS, self._waits / 4, self._probe)
+        self._watching = self._loop.call_later(every, self._watch)
+        if not self._takes:
+            self._try_to_write(self._probe)
         before = time.monotonic() - self._waits
-        refused = []
-        with self._condition:
-            while self._waiting and self._waiting[0].since < before:
-                refused.append(self._waiting.popleft())
-            batch, age = self._batch, self._age()
-            if age > 2 * self._waits:
+        self._commits.refuse(lambda one: one.since < before, StoreUnavailable)
+        age = self._age()
+        if age > 2 * self._waits:
+            with self._driver_lock:
                 break_off(self._driver)
-        _resolve([(one.future, None, StoreUnavailable()) for one in refused])
-        for one in batch:
+        for one in self._commits.under_way:
             if one.caller is not None and one.since < before:
                 one.caller.give_up()
         if age > self._late and not self._told_late:
@@ -236,22 +226,19 @@ class Store:
     async def close(self, seconds: float = CLOSES) -> None:
         """Finish the submitted operations, then close the database. Those that take longer are
         left: the database knows whether they were committed."""
-        if self._thread is None:
+        if self._loop is None:
             return
-        with self._condition:
-            self._closing = True
-            self._condition.notify()
+        self._closing = True
+        self._commits.close()
         if not await self._ends_within(seconds):
-            with self._condition:
+            with self._driver_lock:
                 break_off(self._driver)
             if not await self._ends_within(seconds / 4):
                 _log.error("store.not-closed", seconds=seconds)
         self._ended.set()
         if self._watching is not None:
             self._watching.cancel()
-        with self._condition:
-            left = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        _resolve([(one.future, None, StoreUnavailable()) for one in left])
+        self._commits.refuse(lambda _: True, StoreUnavailable)
 
     async def _ends_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -259,15 +246,15 @@ class Store:
                 await self._ended.wait()
         return self._ended.is_set()
 
-    def _write(self) -> None:
-        """Commit operations until the store is closed: the writer's thread."""
+    def _end(self) -> None:
+        """Close the database: the end of the writer's thread."""
         try:
-            while self._turn():
-                pass
             with contextlib.suppress(SQLAlchemyError, sqlite3.Error):
                 self._checkpoint()
         finally:
-            self._in_loop(self._ended.set)
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._ended.set)
 
     def _checkpoint(self) -> None:
         if self._engine is None:
@@ -279,69 +266,28 @@ class Store:
         finally:
             self._engine.dispose()
 
-    def _turn(self) -> bool:
-        """Commit the waiting operations. Returns False after the last ones."""
-        engine = self._engine
-        if engine is None:  # pragma: no cover - start() sets it
-            raise RuntimeError("the store was not started")
-        with self._condition:
-            while not self._waiting and not self._closing:
-                if self._asked:
-                    break
-                if not self._condition.wait(None if self._takes else self._probe):
-                    break  # It could not be written: try whether it can be again.
-            self._asked = False
-            if not self._waiting and self._closing:
-                return False
-            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
-            self._batch, self._began = batch, time.monotonic()
-        try:
-            outcomes = self._commit(engine, batch) if batch else self._try_to_write(engine)
-        finally:
-            with self._condition:
-                self._batch, self._began, self._driver = (), None, None
-                self._tried = time.monotonic()
-        return self._in_loop(self._committed, outcomes)
-
-    def _in_loop(self, callback: Callable[..., None], *arguments: object) -> bool:
-        """Have the event loop call *callback*. Returns whether there is one that still runs."""
-        with contextlib.suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(callback, *arguments)
-                return True
-        return False
-
-    def _committed(self, outcomes: Sequence[_Outcome]) -> None:
-        if self._told_late and self._takes:
-            self._told_late = False
-            _log.info("store.recovered")
-        _resolve(outcomes)
-
     @contextlib.contextmanager
     def _connected(self, engine: Engine) -> Iterator[Connection]:
         """A connection that `_watch` can break off."""
         with engine.connect() as connection:
-            with self._condition:
+            with self._driver_lock:
                 self._driver = connection.connection.driver_connection
             try:
                 yield connection
             finally:
-                with self._condition:
+                with self._driver_lock:
                     self._driver = None
 
-    def _try_to_write(self, engine: Engine) -> list[_Outcome]:
+    def _commit(self, batch: Sequence[_Waiting]) -> list[Any]:
+        engine = self._engine
+        if engine is None:  # pragma: no cover - start() sets it
+            raise RuntimeError("the store was not started")
         try:
-            with self._connected(engine) as connection, connection.begin():
-                for statement in _PROBES:
-                    connection.execute(statement)
-        except Exception as error:
-            return self._refuse((), error)
-        if not self._takes or self._told_late:
-            _log.info("store.recovered")
-        self._takes, self._told_late = True, False
-        return []
+            return self._commit_or_refuse(engine, batch)
+        finally:
+            self._tried = time.monotonic()
 
-    def _commit(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
+    def _commit_or_refuse(self, engine: Engine, batch: Sequence[_Waiting]) -> list[Any]:
         until = time.monotonic() + self._waits
         for attempt in range(ATTEMPTS):
             try:
@@ -356,7 +302,7 @@ class Store:
                 break
         # One operation spoiled the batch: each in its own transaction, as long as the database
         # takes any.
-        outcomes: list[_Outcome] = []
+        outcomes: list[Any] = []
         for number, one in enumerate(batch):
             try:
                 outcomes += self._commit_all(engine, [one])
@@ -366,13 +312,11 @@ class Store:
                 outcomes += self._refuse([one], error)
         return outcomes
 
-    def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
+    def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[Any]:
         with self._connected(engine) as connection:
             transaction = connection.begin()
             _lock(connection, {name for one in batch for name in one.locks})
-            outcomes: list[_Outcome] = [
-                (one.future, one.operation(connection), None) for one in batch
-            ]
+            outcomes: list[Any] = [one.operation(connection) for one in batch]
             number = _number(connection)
             try:
                 transaction.commit()
@@ -386,7 +330,9 @@ class Store:
                     raise
             self._look_inside(connection)
         self.commits += 1
-        self._takes = True
+        if not self._takes or self._told_late:
+            _log.info("store.recovered")
+        self._takes, self._told_late = True, False
         return outcomes
 
     def _look_inside(self, connection: Connection) -> None:
@@ -414,23 +360,24 @@ class Store:
             except DataError:  # Another server took its place, and has never heard of it.
                 return False
             except SQLAlchemyError as error:
-                with self._condition:
-                    waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                if self._loop is not None:
-                    self._loop.call_soon_threadsafe(_resolve, self._refuse(waiting, error))
+                self._note_outage(error)
+                self._commits.refuse(lambda _: True, StoreUnavailable)
             else:
                 if status != "in progress":
                     return bool(status == "committed")
             time.sleep(self._probe)
         return None
 
-    def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[_Outcome]:
+    def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[Any]:
         if not is_outage(error):
-            return [(one.future, None, error) for one in batch]
+            return [error] * len(batch)
+        self._note_outage(error)
+        return [StoreUnavailable() for _ in batch]
+
+    def _note_outage(self, error: Exception) -> None:
         if self._takes:
             _log.error("store.failed", error=first_line(error))
         self._takes = False
-        return [(one.future, None, StoreUnavailable()) for one in batch]
 
 
 def run_apart(operations: Sequence[Operation], connection: Connection) -> list[Any]:
@@ -476,14 +423,16 @@ def _number(connection: Connection) -> int | None:
     return None if found is None else int(found)
 
 
-def _resolve(outcomes: Sequence[_Outcome]) -> None:
-    for future, result, error in outcomes:
-        if future.done():
-            continue
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+def _change_nothing(connection: Connection) -> None:
+    """An operation that changes nothing, but has to be written."""
+    for statement in _PROBES:
+        connection.execute(statement)
+
+
+def _forget(future: "asyncio.Future[Any]") -> None:
+    """Take note of how *future* ended, so that asyncio does not log that nobody did."""
+    if not future.cancelled():
+        future.exception()
 
 
 _LOCK = text(
@@ -494,4 +443,3 @@ _PROBES = (
     text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0, 0)"),
     text("DELETE FROM totals WHERE subscription = '-'"),
 )
-"""A change that changes nothing, but has to be written."""

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, select, text
 from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.model.mailboxes import MailboxBounds, MailboxMessage, PutResult
 from gateway.model.moments import moment_of
+from gateway.model.subscriber_grants import PROPERTY, Holds, grant_from
 from gateway.store import dead_letters
 from gateway.store.dead_lettering import bury
 from gateway.store.dead_letters import Selection, Slice
@@ -18,6 +19,9 @@ from mediation.soap.addressing import id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
+LOST_AT_A_TIME = 200
+"""Messages to which a right was lost that one operation moves to the dead letters, about: each
+takes half a millisecond."""
 REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
 """Messages, and octets of them, that are kept of one mailbox after a stream sent them: the newest,
 and one at least."""
@@ -55,8 +59,9 @@ _NEXT = text(
     "RETURNING id, owner, position, messages, octets"
 )
 _PUT = text(
-    "INSERT INTO mailbox_messages (mailbox, position, id, envelope, octets, since, takes, expires) "
-    "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0, :expires) "
+    "INSERT INTO mailbox_messages "
+    "(mailbox, position, id, envelope, octets, since, takes, expires, granted) "
+    "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0, :expires, :granted) "
     "ON CONFLICT (mailbox, id) DO NOTHING"
 )
 _LEASED = text(
@@ -74,12 +79,14 @@ def put(
     bounds: MailboxBounds,
     now: float,
     expires: float | None = None,
+    granted: str | None = None,
 ) -> tuple[PutResult, int]:
     """Put envelopes into a mailbox, each with its message id. An envelope whose id lies there
     already came twice, and is kept once.
 
     Args:
         expires: When the life of their events is over; None: never.
+        granted: The right by which their subscriber gets them; None: it takes none.
 
     Returns:
         Their fate, and how many older ones went to the dead letters to make room.
@@ -110,6 +117,7 @@ def put(
                 "octets": len(envelope),
                 "since": now,
                 "expires": expires,
+                "granted": granted,
             },
         )
         if result.rowcount:
@@ -179,6 +187,7 @@ def _bury(
             mailbox_messages.c.octets,
             mailbox_messages.c.since,
             mailbox_messages.c.takes,
+            mailbox_messages.c.granted,
         )
     ).all()
     for row in sorted(gone, key=lambda row: row.position):
@@ -188,6 +197,7 @@ def _bury(
             source=f"urn:dragoman:mailbox:{id_}",
             payload=row.envelope,
             time=moment_of(row.since),
+            properties={PROPERTY: row.granted} if row.granted else {},
         )
         death = Death(
             subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,
@@ -200,7 +210,8 @@ def _bury(
 
 
 _LOOK = text(
-    "SELECT position, octets FROM mailbox_messages WHERE mailbox = :key AND handed IS NULL "
+    "SELECT position, octets, granted FROM mailbox_messages "
+    "WHERE mailbox = :key AND handed IS NULL "
     "AND (until IS NULL OR until <= :now) ORDER BY position LIMIT :most"
 )
 _LEASE = text(
@@ -219,18 +230,29 @@ def take(
     octets: int,
     now: float,
     until: float,
+    holds: Holds | None = None,
 ) -> tuple[list[MailboxMessage], bool, int] | None:
     """Lease the oldest messages that no reader has: at most *most*, and about *octets*. Those whose
-    life is over are removed.
+    life is over are removed, and those go to the dead letters whose grant *holds* no more: so many
+    at a time that others have their turn at the store.
 
     Returns:
         The messages, whether others are left, and how many had expired; None where there is no such
-        mailbox.
+        mailbox. No messages, and others left: it has to be asked again for these.
     """
     if connection.execute(_OPEN, {"key": key, "now": now}).first() is None:
         return None
     expired = _expire(connection, key, now)
-    found = connection.execute(_LOOK, {"key": key, "now": now, "most": most + 1}).all()
+    look = {"key": key, "now": now, "most": most + 1}
+    found, buried = connection.execute(_LOOK, look).all(), 0
+    while holds is not None and (lost := [row.position for row in found if _is_lost(row, holds)]):
+        if buried >= LOST_AT_A_TIME:
+            return [], True, expired
+        mailbox = connection.execute(_NEXT, {"key": key, "count": 0}).one()
+        reason = DeathReason.MAILBOX_RIGHT_WITHDRAWN
+        buried += _bury(connection, mailbox.id, mailbox.owner, key, lost, reason, now)
+        look["most"] = max(most + 1, LOST_AT_A_TIME)
+        found = connection.execute(_LOOK, look).all()
     chosen = 0
     for row in found[:most]:
         octets -= row.octets
@@ -245,6 +267,11 @@ def take(
     rows = connection.execute(_LEASE, values).all()
     held = [MailboxMessage(row.position, bytes(row.envelope), row.since, row.takes) for row in rows]
     return sorted(held, key=lambda one: one.position), len(found) > chosen, expired
+
+
+def _is_lost(row: Row[Any], holds: Holds) -> bool:
+    """True if who subscribed has no right any more to the message of *row*."""
+    return row.granted is not None and not holds(grant_from(row.granted))
 
 
 _HAS_EXPIRED = text(
@@ -428,7 +455,14 @@ def redrive(
     slice_, taken = dead_letters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
     boundless = MailboxBounds(2**31, 2**62)
     again: dict[str, int] = {}
-    for row, key, envelope in taken:
-        put(connection, key, [(row.delivery_id, envelope)], bounds=boundless, now=now)
+    for row, key, letter in taken:
+        put(
+            connection,
+            key,
+            [(row.delivery_id, letter.payload)],
+            bounds=boundless,
+            now=now,
+            granted=letter.properties.get(PROPERTY),
+        )
         again[key] = again.get(key, 0) + 1
     return slice_, again

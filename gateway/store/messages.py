@@ -5,13 +5,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text, true
 
 from gateway.store.schema import dead_letters, held, messages
 from gateway.store.statements import write_many
 from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
 from mediation.rendering import delivery_id_of
+from mediation.tenants import SOURCES, source_in
 
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
@@ -80,8 +81,21 @@ LOOKED_THROUGH = 20_000
 """Deliveries that wait, and dead letters, that are looked through for the id of a delivery."""
 
 
-def waiting_of(connection: Connection, ids: Sequence[str], limit: int) -> Sequence[Row[Any]]:
-    """Deliveries that wait of the messages with these ids, with what names their messages."""
+def of_tenant(tenant: str | None) -> ColumnElement[bool]:
+    """The condition for messages of *tenant*; None: of all."""
+    if tenant is None:
+        return true()
+    prefix = source_in(tenant) if tenant else SOURCES
+    # Not LIKE, to which all cases of a letter are one in SQLite.
+    begins = func.substr(messages.c.source, 1, len(prefix)) == prefix
+    return begins if tenant else ~begins
+
+
+def waiting_of(
+    connection: Connection, ids: Sequence[str], limit: int, tenant: str | None = None
+) -> Sequence[Row[Any]]:
+    """Deliveries that wait of the messages with these ids, of one *tenant* or of all, with what
+    names their messages."""
     query: Select[Any] = (
         select(
             messages.c.id,
@@ -93,16 +107,19 @@ def waiting_of(connection: Connection, ids: Sequence[str], limit: int) -> Sequen
             held.c.due,
         )
         .join(held, held.c.message == messages.c.number)
-        .where(messages.c.id.in_(ids))
+        .where(messages.c.id.in_(ids), of_tenant(tenant))
         .order_by(messages.c.number, held.c.subscription)
         .limit(limit)
     )
     return connection.execute(query).all()
 
 
-def with_id(connection: Connection, id: str) -> Notification | None:
-    """The first message with this *id* that waits or died; None where there is none."""
-    query = select(messages.c.body, messages.c.properties).where(messages.c.id == storable(id))
+def with_id(connection: Connection, id: str, tenant: str | None = None) -> Notification | None:
+    """The first message with this *id*, of one *tenant* or of all, that waits or died; None where
+    there is none."""
+    query = select(messages.c.body, messages.c.properties).where(
+        messages.c.id == storable(id), of_tenant(tenant)
+    )
     found = connection.execute(query.order_by(messages.c.number).limit(1)).first()
     return None if found is None else decode(bytes(found.body), json.loads(found.properties))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from filters import Reason, Refused
-from gateway.observing.samples import Sample, gauge
+from gateway.observing.samples import Sample, gauge, gauges
 from gateway.security.principals import tenant_of
 from gateway.security.tenant_quotas import TenantQuotaExceeded, Tenants
 from gateway.store.disk_reserve import size_and_free
@@ -209,6 +209,11 @@ class OwnerBytes:
     def metrics(self) -> Iterator[Sample]:
         """Yield the bytes that are kept for strangers, and their limit."""
         yield gauge("strangers_bytes", "Bytes that are kept for strangers.", self._sum)
+        tenants: dict[tuple[str, ...], float] = {
+            (one.name,): self._of_tenants[one.name] for one in self._tenants
+        }
+        if tenants:
+            yield gauges("tenant_bytes", "Bytes that are kept for a tenant.", ("tenant",), tenants)
         yield gauge("strangers_bytes_limit", "Bytes that may be kept for strangers.", self._may)
 
 

@@ -286,6 +286,7 @@ mailbox_messages = Table(
     Column("takes", Integer, nullable=False, default=0),
     Column("handed", Float),
     Column("expires", Float),
+    Column("granted", Text),
     UniqueConstraint("mailbox", "id"),
     Index("mailbox_messages_by_age", "since"),
     Index("mailbox_messages_handed", "handed"),
@@ -295,7 +296,8 @@ mailbox_messages = Table(
 )
 """Messages in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
 a stream is kept for a while, should the stream have broken. One that ``expires`` is handed to
-nobody from then on. The last indexes spare who looks into a
+nobody from then on. One that a subscription put in says by which right it was ``granted``
+(`SubscriberGrant`). The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""
 
 channels = Table(
@@ -411,6 +413,18 @@ advertisements = Table(
     Index("advertisements_by_end", "expires"),
 )
 """Advertisements of topics; without ``octets`` it is withdrawn. Replicas learn by ``revision``."""
+
+revocations = Table(
+    "revocations",
+    metadata,
+    Column("topic_id", Text, primary_key=True),
+    Column("delegation", Text, primary_key=True),
+    Column("creator", Text, nullable=False, index=True),
+    Column("until", Float, nullable=False, index=True),
+    Column("revision", BigInteger, nullable=False, index=True),
+)
+"""Delegations that the creators of topics have taken back, until they would have ended. Replicas
+learn by ``revision``."""
 
 advertisers = Table(
     "advertisers",

@@ -3,7 +3,7 @@ store, until its signature is too old to count at all."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from gateway.store.schema import signed_events
 from gateway.store.statements import write_many
@@ -26,29 +26,19 @@ AGAIN = 300.0
 the answer: messaging systems know ids for longer, and yield it once."""
 MOST = 10_000_000
 """Events that are remembered; beyond, none is taken rather than others forgotten."""
-_SOME = "04"
-"""Of the digests of what carries an event, those below: with one in 64 of them old ones are
-forgotten, and the others counted; with each, that took as long as all else."""
+MOST_OF_ONE = 1_000_000
+"""Events of one signer that are remembered: no signer keeps others from being heard."""
+WAITING = 86_400.0
+"""Seconds that an event is remembered after its signature counts no longer by its time, for it may
+wait at the messaging system. Who has filled its part is remembered for less."""
 Row = tuple[str, str, str, str, float]
 """Signer, event, stage, what carried it, and until when (POSIX seconds) it is remembered."""
 
 
-class SignedEventsFull(Exception):
-    """No more signed events can be remembered."""
-
-
-def accept(connection: Connection, row: Row, *, now: float) -> bool:
+def accept(connection: Connection, row: Row) -> bool:
     """Remember an event as accepted. Returns False if it was before, in something else, or was
-    delivered since: somebody repeats it. Otherwise its sender tries again.
-
-    Raises:
-        SignedEventsFull: There is no room.
-    """
+    delivered since: somebody repeats it. Otherwise its sender tries again."""
     signer, event, stage, carried, until = row
-    if carried < _SOME:
-        forget(connection, now)
-        if _number(connection) >= MOST:
-            raise SignedEventsFull
     values = {
         "signer": signer, "event": event, "stage": stage, "carried": carried, "until": until,
     }  # fmt: skip
@@ -76,6 +66,21 @@ def note(connection: Connection, rows: Sequence[Row], *, now: float) -> None:
     write_many(connection, _INSERT, rows)
 
 
+def room(connection: Connection, signer: str, *, now: float) -> int:
+    """Return for how many events more of *signer* there is room. Those that cost it its room and
+    whose signatures count no longer by their time are forgotten first: they are its own."""
+    forget(connection, now)
+    columns = signed_events.c
+    whole = select(func.count()).select_from(signed_events)
+    of_one = whole.where(columns.signer == signer)
+    used = int(connection.execute(of_one).scalar_one())
+    if used >= MOST_OF_ONE:
+        late = [columns.signer == signer, columns.until < now + WAITING]
+        used -= _delete_oldest(connection, late, most=MOST_OF_ONE // 10)
+    in_all = int(connection.execute(whole).scalar_one()) if used < MOST_OF_ONE else MOST
+    return max(0, min(MOST_OF_ONE - used, MOST - in_all))
+
+
 def is_known(connection: Connection, signer: str, event: str, stage: str) -> bool:
     """Return True if an event is remembered at this stage."""
     return _carried(connection, signer, event, stage) is not None
@@ -83,16 +88,20 @@ def is_known(connection: Connection, signer: str, event: str, stage: str) -> boo
 
 def forget(connection: Connection, now: float) -> None:
     """Forget some of what need not be remembered any more."""
+    _delete_oldest(connection, [signed_events.c.until < now], most=AT_ONCE)
+
+
+def _delete_oldest(
+    connection: Connection, which: Sequence[ColumnElement[bool]], *, most: int
+) -> int:
+    """Forget at *most* so many of those events *which* hold for; how many that were."""
     columns = signed_events.c
-    old = select(columns.signer, columns.event, columns.stage).where(columns.until < now)
-    found = connection.execute(old.order_by(columns.until).limit(AT_ONCE)).all()
+    old = select(columns.signer, columns.event, columns.stage).where(*which)
+    found = connection.execute(old.order_by(columns.until).limit(most)).all()
     if found:
         statement = "DELETE FROM signed_events WHERE signer = ? AND event = ? AND stage = ?"
         write_many(connection, statement, [tuple(row) for row in found])
-
-
-def _number(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(signed_events)).scalar_one())
+    return len(found)
 
 
 def _carried(connection: Connection, signer: str, event: str, stage: str) -> str | None:

@@ -188,7 +188,7 @@ def _write_source(source: Source) -> str:
             "example": source.example,
             "made_by": source.made_by,
             "existing": source.existing,
-            "credential": asdict(source.credential) if source.credential else None,
+            "credential": _credential(source.credential) if source.credential else None,
         }
     )
 
@@ -207,3 +207,11 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     value["credential"] = Credential(**credential) if credential else None
     value["mode"] = Mode(value.get("mode", Mode.PUSH.value))
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)
+
+
+def _credential(credential: Credential) -> dict[str, object]:
+    """What is kept of *credential*; programs before Negotiate read all of those without it."""
+    kept = asdict(credential)
+    if not credential.negotiate:
+        del kept["negotiate"]
+    return kept

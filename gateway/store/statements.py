@@ -1,10 +1,11 @@
-"""Run one statement for many rows, without SQLAlchemy's work for each of them."""
+"""Statements that several tables need: one for many rows, without SQLAlchemy's work for each of
+them; counters."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Column, Connection, Row, Table, and_, text
 
 
 def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -58,6 +59,28 @@ def for_pairs(
     and ``number``."""
     statement = statement.replace("PAIRS", _PAIRS[connection.dialect.name])
     return connection.execute(text(statement), {"pairs": json.dumps(list(pairs))}).all()
+
+
+def add_counts(
+    connection: Connection, key: Column[str], names: tuple[str, str], counts: Mapping[str, int]
+) -> None:
+    """Add to counters, which are rows of the table of *key*.
+
+    Args:
+        names: The owner of what is counted, whose row goes when nothing of it is left, and the name
+            that stands for all owners.
+        counts: Of each counter, by its column; below 0, where something has gone.
+    """
+    table = key.table
+    assert isinstance(table, Table)
+    for name in names:
+        added = {column: table.c[column] + number for column, number in counts.items()}
+        changed = table.update().where(key == name).values(added)
+        if not connection.execute(changed).rowcount:
+            connection.execute(table.insert().values({key.name: name, **counts}))
+    if sum(counts.values()) < 0:
+        nothing = and_(key == names[0], *(table.c[column] == 0 for column in counts))
+        connection.execute(table.delete().where(nothing))
 
 
 REPLICA = "dragoman_replica"

@@ -256,8 +256,11 @@ def _read_filter(text: str) -> Filter:
 
 def _write_rights(rights: Rights | None) -> dict[str, object]:
     """The right to a topic as a part of the policy; nothing for one that needs none."""
-    return {} if rights is None else {"rights": [rights.topic, rights.until.timestamp()]}
+    if rights is None:
+        return {}
+    lent = () if rights.delegation is None else (rights.delegation,)
+    return {"rights": [rights.topic, rights.until.timestamp(), *lent]}
 
 
 def _read_rights(value: Any) -> Rights | None:
-    return None if value is None else Rights(value[0], moment_of(value[1]))
+    return None if value is None else Rights(value[0], moment_of(value[1]), *value[2:])

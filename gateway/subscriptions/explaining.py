@@ -15,9 +15,10 @@ from filters.explaining import explain as explain_filter
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress import AddressPolicy, AddressRefused, Target
-from gateway.egress.addresses import DEFAULT_PORTS, IPAddress
+from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.transport import SCHEME
+from gateway.model.hosts import IPAddress
 from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn

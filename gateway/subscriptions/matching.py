@@ -2,11 +2,12 @@
 
 adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.accept()
 |                                              |
-+-- filters over their budget, counted         +-- no capacity: the
-adapter waits
++-- filters over their budget, counted         +-- no capacity: the tenant's messages wait, and
+                                                   the adapter, when its window is full
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -26,6 +27,7 @@ from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import Notification, Rights
+from mediation.tenants import tenant_of_source
 
 if TYPE_CHECKING:
     from gateway.observing.spans import Spans
@@ -103,35 +105,61 @@ class Matching:
         self._may_receive = may_receive
         self.withheld = 0
         """Messages whose publishers had no right to their topics: they go to nobody."""
+        self._waiting: dict[str, deque[Matched]] = {}
+        """Messages for which there is no capacity, by tenant: no more than the adapter's window."""
 
     async def run(self) -> None:
         """Pump until the adapter is closed."""
-        async for matched in self._adapter.deliveries():
-            try:
-                if matched.unreadable:
-                    self._dispatchers.bury_unreadable(matched.delivery, matched.unreadable)
-                    continue
-                notification = matched.delivery.notification
-                if self._may_publish is not None and not self._may_publish(notification):
-                    self.withheld += 1
-                    matched = replace(matched, keys=(), over_budget=(), unevaluated=())
-                topic = notification.topic
-                inside = self._inside.get(topic) if topic is not None else None
-                if CHANNEL_PROPERTY in matched.delivery.notification.properties:
-                    inside = None  # Events at a channel are for those at it.
-                # Of the parts of a message, one alone has the key.
-                if inside is not None and inside.key in matched.keys:
-                    matched = self._hand_inside(matched, inside)
-                if is_system_topic(topic):  # A native program's, which is not the gateway.
-                    matched = replace(matched, keys=(), over_budget=(), unevaluated=())
-                if self._guard is not None and topic is not None and self._guard.guards(topic):
-                    matched = await self._entitled(matched, topic, self._guard)
-                self._accept(matched)
-                if self._spans is not None:
-                    self._spans.matched(matched.delivery.notification, len(matched.keys))
-            except Exception:  # It stays unsettled, and comes again after a restart.
-                _log.exception("delivery.not-accepted")
-            await self._dispatchers.wait_for_capacity()
+        tasks: dict[str, asyncio.Task[None]] = {}
+        try:
+            async for matched in self._adapter.deliveries():
+                tenant = tenant_of_source(matched.delivery.notification.source)
+                waiting = self._waiting.get(tenant)
+                if waiting is not None:
+                    waiting.append(matched)
+                elif self._dispatchers.has_capacity(tenant):
+                    await self._hand(matched)
+                else:
+                    self._waiting[tenant] = deque([matched])
+                    tasks[tenant] = asyncio.create_task(self._hand_waiting(tenant))
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    async def _hand_waiting(self, tenant: str) -> None:
+        """Hand the messages of a *tenant* as there is capacity: those of others need not wait."""
+        waiting = self._waiting[tenant]
+        while waiting:
+            await self._dispatchers.wait_for_capacity(tenant)
+            await self._hand(waiting.popleft())
+        del self._waiting[tenant]
+
+    async def _hand(self, matched: Matched) -> None:
+        try:
+            if matched.unreadable:
+                self._dispatchers.bury_unreadable(matched.delivery, matched.unreadable)
+                return
+            notification = matched.delivery.notification
+            if self._may_publish is not None and not self._may_publish(notification):
+                self.withheld += 1
+                matched = replace(matched, keys=(), over_budget=(), unevaluated=())
+            topic = notification.topic
+            inside = self._inside.get(topic) if topic is not None else None
+            if CHANNEL_PROPERTY in matched.delivery.notification.properties:
+                inside = None  # Events at a channel are for those at it.
+            # Of the parts of a message, one alone has the key.
+            if inside is not None and inside.key in matched.keys:
+                matched = self._hand_inside(matched, inside)
+            if is_system_topic(topic):  # A native program's, which is not the gateway.
+                matched = replace(matched, keys=(), over_budget=(), unevaluated=())
+            if self._guard is not None and topic is not None and self._guard.guards(topic):
+                matched = await self._entitled(matched, topic, self._guard)
+            self._accept(matched)
+            if self._spans is not None:
+                self._spans.matched(matched.delivery.notification, len(matched.keys))
+        except Exception:  # It stays unsettled, and comes again after a restart.
+            _log.exception("delivery.not-accepted")
 
     def _hand_inside(self, matched: Matched, inside: InternalSubscriber) -> Matched:
         """Hand a message to the part of the gateway that wants it. Returns the delivery for the

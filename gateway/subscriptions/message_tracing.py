@@ -8,7 +8,9 @@ from functools import partial
 
 from gateway.model.dead_letter_reasons import DeadLetter
 from gateway.observing.traces import MessageTraces, Trace, delivered_as, ids_of
+from gateway.security.principals import tenant_of
 from gateway.store import Store, dead_letters, messages
+from mediation.tenants import key_in, tenant_of_source, topic_without_tenant
 
 MOST = 100
 """Deliveries that wait, and dead letters, that are named of one message."""
@@ -28,10 +30,11 @@ class Waiting:
 
 @dataclass(slots=True)
 class Traced:
-    """The known fate of one message. ``trace`` is None where only the store
+    """The known fate of one message of *tenant*. ``trace`` is None where only the store
     knows of it."""
 
     id: str
+    tenant: str
     topic: str | None
     trace: Trace | None = None
     waiting: list[Waiting] = field(default_factory=list)
@@ -51,33 +54,41 @@ class MessageTracing:
         self._traces = traces
         self._store = store
 
-    async def trace(self, message: str) -> list[Traced]:
-        """Find the traces of *message*; empty if it is not known.
+    async def trace(self, message: str, tenant: str | None = None) -> list[Traced]:
+        """Find the traces of *message*, of one *tenant* or of all; empty if it is not known.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        found = self._traces.find(message)
+        found = self._traces.find(message, tenant)
         ids = list(ids_of(message))
         if not found and _DELIVERY.fullmatch(message):
-            found = await asyncio.to_thread(delivered_as, self._traces.snapshot(), message)
+            traces = [one for one in self._traces.snapshot() if tenant in (None, one.tenant)]
+            found = await asyncio.to_thread(delivered_as, traces, message)
             named = partial(messages.ids_delivered_as, delivery=message)
             ids = [*(trace.id for trace in found), *await self._store.submit(named), message]
-        return await self._with_stored(found, list(dict.fromkeys(ids)))
+        return await self._with_stored(found, list(dict.fromkeys(ids)), tenant)
 
-    async def _with_stored(self, found: Sequence[Trace], ids: Sequence[str]) -> list[Traced]:
-        traced = {trace.id: _traced(trace) for trace in found}
-        waiting = partial(messages.waiting_of, ids=ids, limit=MOST)
+    async def _with_stored(
+        self, found: Sequence[Trace], ids: Sequence[str], tenant: str | None
+    ) -> list[Traced]:
+        traced = {key_in(trace.tenant, trace.id): _traced(trace, tenant) for trace in found}
+        waiting = partial(messages.waiting_of, ids=ids, limit=MOST, tenant=tenant)
         for row in await self._store.submit(waiting):
-            one = traced.setdefault(row.id, Traced(row.id, row.topic))
+            whose = tenant_of_source(row.source)
+            one = traced.setdefault(key_in(whose, row.id), Traced(row.id, whose, row.topic))
             one.waiting.append(Waiting(row.subscription, row.since, row.attempts, row.due))
-        died = partial(dead_letters.of_messages, ids=ids, limit=MOST)
+        died = partial(dead_letters.of_messages, ids=ids, limit=MOST, tenant=tenant)
         for letter in await self._store.submit(died):
-            death = letter.death
-            one = traced.setdefault(letter.published, Traced(letter.published, death.topic))
-            one.dead.append(letter)
+            id_, whose = letter.published, tenant_of(letter.death.owner)
+            fresh = Traced(id_, whose, letter.death.topic)
+            traced.setdefault(key_in(whose, id_), fresh).dead.append(letter)
         return list(traced.values())
 
 
-def _traced(trace: Trace) -> Traced:
-    return Traced(trace.id, str(trace.topic) if trace.topic else None, trace)
+def _traced(trace: Trace, tenant: str | None) -> Traced:
+    """A trace as who sees the messages of *tenant*, or of all, is shown it."""
+    topic = trace.topic
+    if tenant and topic is not None:
+        topic = topic_without_tenant(topic)
+    return Traced(trace.id, trace.tenant, str(topic) if topic else None, trace)

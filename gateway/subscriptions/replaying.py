@@ -30,6 +30,7 @@ from filters import FilterError, Reason, Refused, View
 from filters.archive_positions import Position
 from filters.archive_ranges import ArchiveReader
 from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.delivery.backlog import MOST
 from gateway.model.replays import (
     Replay,
     ReplayKind,
@@ -65,6 +66,14 @@ LAG = 15.0
 be matched, so that its row is there (`gateway.delivery.dispatcher.FRESH`)."""
 LAG_OF_OTHERS = PERIOD + 30.0
 """The same where other gateways write to the archive, too, whose files are finished in time."""
+NEARER = 0.8
+"""The part of the time that was left to read, beyond which a round brought a reader no nearer to
+what is published: a gateway that is busy all the time has no shorter rounds."""
+MOST_LEFT = 20
+"""How many times its distance may then be left to read, while what is published waits."""
+FEW = MOST // 2
+"""Deliveries that may be left then: they come however many wait, and beyond `MOST` of these the
+oldest are dead letters."""
 SLOW = 30.0
 """Seconds that messages may wait for slow filters of others before they are archived."""
 SKEW = 5.0
@@ -295,12 +304,18 @@ class Replays:
     async def _catch_up(self, reading: ArchiveReading, entry: Entry, archive: Archive) -> None:
         """Read until nothing is left that *entry* would not get as it is published."""
         lag = timedelta(seconds=LAG_OF_OTHERS if self._sharing.shared else LAG)
+        former = timedelta.max
         while reading.goes_on and entry.reads_archive:
-            await archive.flush()
             behind = datetime.now(UTC) - lag
+            # A message is in the archive when the last of its consumers has it, or it is held.
+            await self._dispatchers.settled()
+            await archive.flush()
+            before = reading.replayed
             await reading.read(behind)
-            if datetime.now(UTC) - behind < lag * 1.2:
+            left = datetime.now(UTC) - behind
+            if is_near(left, former, lag, added=reading.replayed - before):
                 await self._lifecycle.set_catching_up(entry, CatchingUp.SEAM)
+            former = left
         if not (reading.goes_on and entry.subscription.policy.catching_up is CatchingUp.SEAM):
             return
         await self._settled()
@@ -330,3 +345,18 @@ class Replays:
             _log.warning("replay.failed", subscription=replay.subscription, why=detail)
         else:
             _log.info("replay.ended", subscription=replay.subscription, state=state.value)
+
+
+def is_near(left: timedelta, former: timedelta, lag: timedelta, *, added: int) -> bool:
+    """True if a reader is so near to what is published, which it follows at a distance of *lag*,
+    that this may wait until the rest is read.
+
+    Args:
+        left: The time that is left to read. After the round before that was *former*.
+        added: The deliveries of the last round, which took up what was left by the one before.
+    """
+    if left < lag * 1.2:
+        return True
+    if not NEARER * former < left < lag * MOST_LEFT:
+        return False
+    return added * (left / (former - lag)) <= FEW

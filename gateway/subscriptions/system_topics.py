@@ -12,6 +12,7 @@ from gateway.security.principals import Principal
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification
 from mediation.rendering import event
+from mediation.tenants import tenant_of_source
 
 LOOK = 1.0
 """Seconds from one look at the connection to the broker to the next."""
@@ -94,7 +95,8 @@ class SystemTopics:
             if self._may_read(entry.subscription.owner, about)
         ]
         if entries:
-            await self._dispatchers.wait_for_capacity()
+            tenant = tenant_of_source(notification.source)
+            await self._dispatchers.wait_for_capacity(tenant)
             self._dispatchers.accept_here(notification, entries)
 
     def metrics(self) -> Iterator[Sample]:

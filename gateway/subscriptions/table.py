@@ -11,7 +11,7 @@ from gateway.delivery import Entry
 from gateway.egress import Target
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
-from gateway.observing.samples import Sample, gauge
+from gateway.observing.samples import Sample, gauge, gauges
 from gateway.security.principals import owner_in, tenant_of
 from mediation.model.messages import EndpointReference, Subscription
 from mediation.model.versions import Spec
@@ -38,8 +38,8 @@ class SubscriptionTable:
         self._identical: dict[str, Entry] = {}
         """The entries of which there is one only, by their identities."""
         self._owners: Counter[str] = Counter()
-        self._tenants: Counter[str] = Counter()
-        """The number of subscriptions of each tenant but the default one."""
+        self._of_tenants: dict[str, dict[Entry, None]] = {}
+        """The entries of each tenant but the default one."""
         self._owner_destinations: Counter[int] = Counter()
         self._observers: list[Observer] = []
         self._at_channels: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class SubscriptionTable:
             self._at_channels[subscription.policy.channel] += 1
         self._owners[subscription.owner] += 1
         if tenant := tenant_of(subscription.owner):
-            self._tenants[tenant] += 1
+            self._of_tenants.setdefault(tenant, {})[entry] = None
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         for observer in self._observers:
             observer(entry, 1)
@@ -92,7 +92,10 @@ class SubscriptionTable:
             _decrement(self._at_channels, subscription.policy.channel)
         _decrement(self._owners, subscription.owner)
         if tenant := tenant_of(subscription.owner):
-            _decrement(self._tenants, tenant)
+            own = self._of_tenants[tenant]
+            del own[entry]
+            if not own:
+                del self._of_tenants[tenant]
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
         for observer in self._observers:
             observer(entry, -1)
@@ -158,7 +161,13 @@ class SubscriptionTable:
 
     def of_tenant(self, tenant: str) -> int:
         """The number of subscriptions of *tenant*."""
-        return self._tenants[tenant] if tenant else len(self) - self._tenants.total()
+        if not tenant:
+            return len(self) - sum(map(len, self._of_tenants.values()))
+        return len(self._of_tenants.get(tenant, ()))
+
+    def entries_of(self, tenant: str) -> Collection[Entry]:
+        """The entries of *tenant*, another than the default one."""
+        return self._of_tenants.get(tenant, {}).keys()
 
     def of_owner_to(self, owner: str, target: Target) -> int:
         """The number of subscriptions of *owner* to the destination of *target*."""
@@ -178,6 +187,12 @@ class SubscriptionTable:
     def metrics(self) -> Iterator[Sample]:
         """The number of subscriptions."""
         yield gauge("subscriptions", "Subscriptions.", len(self))
+        tenants: dict[tuple[str, ...], float] = {
+            (name,): len(own) for name, own in self._of_tenants.items()
+        }
+        if tenants:
+            text = "Subscriptions of a tenant."
+            yield gauges("tenant_subscriptions", text, ("tenant",), tenants)
 
 
 def identity_of(subscription: Subscription) -> str | None:

@@ -38,6 +38,16 @@ class TopicSubscribers:
         for entry in self._of(topic_id):
             self._end(entry, reason)
 
+    def end_delegated(self, revoked: Callable[[str], frozenset[str]], reason: str) -> None:
+        """End those that rest on one of the delegations that are *revoked* of a topic, by the id of
+        its advertisement."""
+        for entry, topic in list(self._entries.items()):
+            rights = entry.subscription.policy.rights
+            if rights is None or rights.delegation is None:
+                continue
+            if rights.delegation in revoked(self._id_of(topic) or ""):
+                self._end(entry, reason)
+
     def listen(self, topic_id: str) -> bool:
         """True if a subscription by right is to the topic of an advertisement."""
         return bool(self._of(topic_id))

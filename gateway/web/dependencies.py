@@ -26,8 +26,9 @@ if TYPE_CHECKING:  # Imported where there is a file of identities.
 
 LOOK = 0.2
 """Seconds from one look whether the file of identities has changed to the next."""
-ASK_AGAIN = 60.0
-"""Seconds after which credentials are verified again: a token may have expired."""
+ASK_AGAIN = 1.0
+"""Seconds after which the sender of a request is identified again, whose answer has no end: its key
+or token may have expired. What was verified is remembered, so that this takes microseconds."""
 COOKIE = "__Host-dragoman"
 """The cookie of a session: for this host alone, over HTTPS or on loopback, out of reach of scripts
 (RFC 6265bis, section 4.1.3.2)."""
@@ -66,12 +67,14 @@ class Asking:
         if session is not None and self.sessions is not None:
             identity = self.sessions.find(session)
             if identity is not None:
-                return self.identification.principal_of(identity, facts)
+                principal = self.identification.principal_of(identity, facts)
+                await self.identification.save_roles(principal)
+                return principal
         return await self.identification.identify(facts)
 
-    async def until_refused(self, request: Request, right: Right) -> None:
+    async def until_refused(self, request: Request, check: Callable[[Principal], object]) -> None:
         """Return when the sender of *request*, whose answer has no end, may not have it any more:
-        its session has ended, its credentials prove nothing, or give it no *right*."""
+        its session has ended, its credentials prove nothing, or *check* refuses it."""
         known, asked_at = self._grounds(request), time.monotonic()
         while True:
             await asyncio.sleep(LOOK)
@@ -82,7 +85,7 @@ class Asking:
                 continue
             known, asked_at = grounds, time.monotonic()
             try:
-                authorise(await self.principal(request), right)
+                check(await self.principal(request))
             except Refused as refused:
                 if refused.reason not in (Reason.UNAVAILABLE, Reason.RATE):
                     return

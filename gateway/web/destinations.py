@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gateway.delivery import Probations
 from gateway.delivery.destinations.failures import KEPT, DestinationFailures, FailureCounts
 from gateway.delivery.destinations.probation import Name
-from gateway.egress import AddressPolicy, AddressRefused, ConsumerOptions, parse_target, unmapped
+from gateway.egress import AddressPolicy, AddressRefused, ConsumerOptions, parse_target
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.host_decisions import Decision, HostDecisions
 from gateway.model.moments import moment_of
@@ -43,6 +43,19 @@ class Destination:
     agreement: Agreement
     why: str
     credentials: tuple[str, ...]
+    decides: bool = True
+    """Whether who sees it may decide about its host."""
+
+
+_SAID_TO_TENANTS = {
+    Agreement.AGREED: "it takes messages",
+    Agreement.OWNED: "the operator of the gateway names its owner",
+    Agreement.PROBATION: "it has accepted no message yet, and gets few",
+    Agreement.UNKNOWN: "it has accepted no message since this gateway started",
+    Agreement.REFUSED: "it did not agree, or accepted none of what it was sent",
+    Agreement.FORBIDDEN: "the operator of the gateway forbids it",
+}
+"""Why that is so, without who decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,18 @@ class Destinations:
         others = (DestinationFailures(one) for one in self._other_hosts(shown))
         for one in islice(chain(failing, waiting, others), most):
             yield self._shown(one)
+
+    def of_tenant(self, tenant: str, addresses: Iterable[str], most: int) -> Iterable[Destination]:
+        """So many at most of a *tenant*, whose subscriptions send to the destinations *addresses*:
+        with failures of its own attempts, and without what is the operator's: who decided, and
+        which credentials are shown there."""
+        failing = {one.destination: one for one in self.failures.most(KEPT, tenant)}
+        named = dict.fromkeys(chain(failing, addresses))
+        for name in islice(named, most):
+            one = failing.get(name) or DestinationFailures(name)
+            scheme, host, port = _name_of(name)
+            agreement, _ = self._agreement((scheme, host, port))
+            yield Destination(one, host, agreement, _SAID_TO_TENANTS[agreement], (), decides=False)
 
     def _shown(self, one: DestinationFailures) -> Destination:
         name = _name_of(one.destination)
@@ -131,8 +156,7 @@ def host_of(destination: str) -> str:
     target = parse_target(f"http://{host}/")
     if (target.port, target.path) != (80, "/"):
         raise AddressRefused(destination, text="A host has no port and no path.")
-    # An IPv4 address inside an IPv6 one is that address, wherever it is judged.
-    return target.host if target.literal is None else str(unmapped(target.literal))
+    return target.host
 
 
 def _name_of(destination: str) -> Name:

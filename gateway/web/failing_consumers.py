@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.status import DeliveryStatus, failing_among, host_shown
+from gateway.security.principals import tenant_of
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.consumer_patterns import consumers_beside
 
@@ -58,15 +59,22 @@ class FailingConsumers:
 
 
 async def failing_consumers(
-    table: SubscriptionTable, dispatchers: Dispatchers, *, most: int = HOSTS
+    table: SubscriptionTable,
+    dispatchers: Dispatchers,
+    *,
+    most: int = HOSTS,
+    tenant: str | None = None,
 ) -> FailingConsumers:
-    """Group the subscriptions that fail at this gateway by host, *most* of these by name.
+    """Group the subscriptions that fail at this gateway by host, *most* of these by name: all, or
+    those of one *tenant*.
 
-    It looks at each subscription, in a thread: at 100,000 of them that takes 50 ms.
+    It looks at each subscription, in a thread: at 100,000 of them that takes 50 ms; for a tenant
+    but the default one, at its own.
     """
     now = asyncio.get_running_loop().time()
-    entries, outboxes = list(table.entries), dispatchers.all_outboxes()
-    groups = await asyncio.to_thread(_group, entries, outboxes, now)
+    entries = list(table.entries_of(tenant) if tenant else table.entries)
+    outboxes = dispatchers.all_outboxes()
+    groups = await asyncio.to_thread(_group, entries, outboxes, now, tenant)
     groups.sort(key=lambda one: (-one.subscriptions, one.host))
     first = [_named(one, dispatchers.status(one.latest)) for one in groups[:most]]
     return FailingConsumers(sum(one.subscriptions for one in groups), len(groups), first)
@@ -113,7 +121,11 @@ def _both(one: FailingHost, other: FailingHost) -> FailingHost:
     )
 
 
-def _group(entries: Sequence[Entry], outboxes: Sequence[Outbox], now: float) -> list[_Group]:
+def _group(
+    entries: Sequence[Entry], outboxes: Sequence[Outbox], now: float, tenant: str | None
+) -> list[_Group]:
+    if tenant is not None:
+        entries = [one for one in entries if tenant_of(one.subscription.owner) == tenant]
     waiting: dict[Entry, int] = {}
     for outbox in outboxes:
         waiting[outbox.entry] = waiting.get(outbox.entry, 0) + outbox.waiting

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from gateway.routes import Dependency
+from gateway.routes import Dependency, open_to_tenants
+from gateway.web.dependencies import TenantSeen
 from gateway.web.metrics import Metrics
 
 Readiness: TypeAlias = Callable[[], Mapping[str, Any]]
@@ -33,6 +34,14 @@ async def show_readiness(readiness: Annotated[Readiness, Depends(READINESS)]) ->
 
 
 @metrics_router.get("/metrics")
-async def show_metrics(metrics: Annotated[Metrics, Depends(METRICS)]) -> Response:
-    """``/metrics``, for Prometheus."""
-    return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
+@open_to_tenants
+async def show_metrics(
+    metrics: Annotated[Metrics, Depends(METRICS)],
+    seen: TenantSeen,
+    tenant: Annotated[str | None, Query(max_length=32)] = None,
+) -> Response:
+    """``/metrics``, for Prometheus: all, or what is counted for one *tenant*. Who is of a tenant
+    has its own alone."""
+    if seen is not None and tenant not in (None, seen):
+        raise HTTPException(404)
+    return Response(await metrics.text(seen or tenant), media_type=CONTENT_TYPE_LATEST)

@@ -20,33 +20,37 @@ class KeptMessages:
         self._store = store
         self._recent = recent
 
-    def recent(self, id_: str) -> RecentMessage | None:
-        """The message with this id, where it is one of the last."""
-        return self._recent.find(id_) if self._recent is not None else None
+    def recent(self, id_: str, tenant: str | None = None) -> RecentMessage | None:
+        """The message with this id, of one *tenant* or of all, where it is one of the last."""
+        return self._recent.find(id_, tenant) if self._recent is not None else None
 
-    def newest(self) -> Sequence[RecentMessage]:
-        """The last messages, the newest first; none where none are kept."""
-        return self._recent.newest() if self._recent is not None else ()
+    def newest(self, tenant: str | None = None) -> Sequence[RecentMessage]:
+        """The last messages, of one *tenant* or of all, the newest first; none where none are
+        kept."""
+        return self._recent.newest(tenant) if self._recent is not None else ()
 
-    async def for_subscription(self, id_: str, subscription: str) -> Notification | None:
-        """The message with this id, as it was for *subscription*; None where it is not kept.
+    async def for_subscription(
+        self, id_: str, subscription: str, tenant: str
+    ) -> Notification | None:
+        """The message with this id, as it was for *subscription*, which is of *tenant*; None where
+        it is not kept.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        recent = self.recent(id_)
+        recent = self.recent(id_, tenant)
         if recent is not None:
             return recent.notification
         query = partial(messages.of_subscription, id=id_, subscription=subscription)
         return await self._store.submit(query)
 
-    async def find(self, id_: str) -> Notification | None:
-        """The message with this id; None where it is not kept.
+    async def find(self, id_: str, tenant: str | None = None) -> Notification | None:
+        """The message with this id, of one *tenant* or of all; None where it is not kept.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        recent = self.recent(id_)
+        recent = self.recent(id_, tenant)
         if recent is not None:
             return recent.notification
-        return await self._store.submit(partial(messages.with_id, id=id_))
+        return await self._store.submit(partial(messages.with_id, id=id_, tenant=tenant))

@@ -13,8 +13,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.types import Scope
 
+from filters import Refused
 from gateway.exchange import Inbound
 from gateway.http import client_certificate, public_base, until_gone, was_delivered
+from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.removal import MailboxRemoval
@@ -22,11 +24,12 @@ from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.model.moments import moment_of
 from gateway.parsing import Parsing
 from gateway.routes import Dependency
+from gateway.security.audit import note_refusal
 from gateway.security.authorise import authorise
-from gateway.security.keys import message_urn
+from gateway.security.keys import message_urn, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
-from gateway.security.resource_addresses import ResourceAddress, ResourceKind
+from gateway.security.resource_addresses import ResourceKind
 from gateway.security.rights import Right
 from gateway.soap.read import read_inbound
 from gateway.soap.service import SoapService
@@ -172,10 +175,31 @@ PARTS = Dependency[MailboxParts]()
 Given = Annotated[MailboxParts, Depends(PARTS)]
 
 
+def _authorise_reader(principal: Principal) -> None:
+    for right in (Right.SUBSCRIBE, Right.MANAGE):
+        authorise(principal, right)
+
+
+def _check_reader(mailbox: Mailbox, principal: Principal) -> None:
+    """Refuse *principal* as a reader of *mailbox*.
+
+    Raises:
+        Refused: It has no right to read mailboxes, or none to this one.
+    """
+    _authorise_reader(principal)
+    if not principal.reaches(mailbox.owner):
+        raise MailboxUnknown
+
+
 async def _named(key: str, request: Request, parts: Given) -> Mailbox:
-    resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
     principal = await parts.asking.principal(request)
-    authorise(principal, Right.MANAGE, resource)
+    try:
+        _authorise_reader(principal)
+        parts.service.check_secured(request.url.path, Right.MANAGE)
+    except Refused as refused:
+        did = f"{request.method} {ResourceKind.MAILBOX.value}"
+        note_refusal(parts.asking.audit, principal, did, public_id(key.lower()), refused)
+        raise
     mailbox = await parts.mailboxes.reached(key.lower(), principal)
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await parts.replication.refresh()
@@ -203,6 +227,7 @@ async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
         raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
         authorise(principal, Right.SUBSCRIBE)
+        parts.service.check_secured(request.url.path, Right.SUBSCRIBE)
         parts.making.take(principal)
         mailbox = await parts.mailboxes.make(MailboxKind.MAILBOX, principal)
     at = ResourceKind.MAILBOX.address(base, mailbox.key)
@@ -266,6 +291,8 @@ async def receive(
         gone=partial(until_gone, request.receive),
     )
     try:
+        if batch.messages and wanted.wait:  # Its right may be gone since.
+            _check_reader(mailbox, await parts.asking.principal(request))
         messages = await mailbox_message_views(batch.messages, parts.parsing, owner=mailbox.owner)
     except BaseException:
         await parts.mailboxes.leases.handed_over(batch, False)
@@ -315,7 +342,7 @@ async def stream(
     """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
     stream that begins ends the one before it."""
     after = _position(resumed)
-    refused = partial(parts.asking.until_refused, request, Right.SUBSCRIBE)
+    refused = partial(parts.asking.until_refused, request, partial(_check_reader, mailbox))
     return parts.streams.open(
         mailbox, _position(last_event_id) if after is None else after, refused
     )

@@ -1,6 +1,8 @@
 """``/metrics``: the numbers of all parts, as Prometheus reads them."""
 
 import itertools
+import math
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -20,6 +22,11 @@ FORMER_NAMES = {
     "spool_bytes": "spool_octets",
 }
 """Names that metrics had, under which they are told, too, until the next release."""
+TENANT = "tenant"
+"""The label that says whose a number is."""
+FRESH = 5.0
+"""Seconds for which the samples of one moment serve all tenants: many may ask, and each time all
+subscriptions are looked at."""
 _FAMILIES = {MetricType.COUNTER: CounterMetricFamily, MetricType.GAUGE: GaugeMetricFamily}
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
@@ -39,6 +46,8 @@ class Metrics:
     ) -> None:
         self._sources = sources
         self._counted = counted
+        self._of_tenants: tuple[float, Sequence[Sample]] = (-math.inf, ())
+        """When the samples of tenants were taken, and these."""
 
     async def samples(self) -> list[Sample]:
         """All samples of this moment, each name once."""
@@ -46,12 +55,37 @@ class Metrics:
         samples = add_up(itertools.chain(*(source() for source in self._sources), counted))
         return [*samples, *_by_former_names(samples)]
 
-    async def text(self) -> bytes:
-        """The samples, and those of the process, in Prometheus' text format."""
+    async def text(self, tenant: str | None = None) -> bytes:
+        """The samples, and those of the process, in Prometheus' text format; of one *tenant* those
+        alone that are counted for it, now or within the last `FRESH` seconds."""
         registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        registry.register(_Collector(await self.samples()))
+        if tenant is None:
+            ProcessCollector(registry=registry)
+            registry.register(_Collector(await self.samples()))
+        else:
+            registry.register(_Collector(_of_tenant(self._tenants_samples(), tenant)))
         return generate_latest(registry)
+
+    def _tenants_samples(self) -> Sequence[Sample]:
+        """The samples that are told by tenant."""
+        at, samples = self._of_tenants
+        now = time.monotonic()
+        if now - at >= FRESH:
+            every = add_up(itertools.chain(*(source() for source in self._sources)))
+            samples = [one for one in every if TENANT in one.labels]
+            self._of_tenants = now, samples
+        return samples
+
+
+def _of_tenant(samples: Iterable[Sample], tenant: str) -> list[Sample]:
+    """What *samples*, which are told by tenant, say of *tenant*."""
+    found = []
+    for sample in samples:
+        place = sample.labels.index(TENANT)
+        values = {key: one for key, one in sample.values.items() if key[place] == tenant}
+        if values:
+            found.append(replace(sample, values=values))
+    return found
 
 
 def _by_former_names(samples: Iterable[Sample]) -> Iterator[Sample]:

@@ -47,6 +47,7 @@ from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
 from gateway.web.shared_failures import SharedFailures
 from gateway.web.shared_rates import SharedRates
+from gateway.web.tenant_overviews import TenantOverviews
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
 from mediation.grid_events import DeclaredTypes
@@ -153,6 +154,7 @@ class AdministrationRoom(Room):
         topics: TopicCatalogue,
         explainer: Explainer,
         overviews: Overviews,
+        tenant_overviews: TenantOverviews,
         topologies: Topologies,
         rates: Rates,
         shared_rates: SharedRates,
@@ -196,7 +198,12 @@ class AdministrationRoom(Room):
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
             **tenant_routes.PARTS.of(
                 tenant_routes.TenantParts(
-                    asking, asking.identification.tenants, table, boxes.mailboxes, owner_bytes
+                    asking,
+                    asking.identification.tenants,
+                    table,
+                    boxes.mailboxes,
+                    owner_bytes,
+                    tenant_overviews,
                 )
             ),
             **source_routes.SOURCES.of(sources.sources),
@@ -218,7 +225,7 @@ class AdministrationRoom(Room):
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
             **destinations.PARTS.of(
-                destinations.DestinationParts(asking, hosts, delivery.decisions)
+                destinations.DestinationParts(asking, hosts, delivery.decisions, table)
             ),
             **tap.PARTS.of(
                 tap.TapParts(

@@ -48,6 +48,7 @@ class TapStream(Response):
         sample: The share of the messages of these topics.
         payload: Whether payloads are shown.
         mask: Hides fields of these.
+        tenant: Whose messages alone are watched; None: all.
         refused: Returns when who watches may no more.
 
     Raises:
@@ -67,6 +68,7 @@ class TapStream(Response):
         payload: bool,
         mask: Mask,
         refused: Awaited,
+        tenant: str | None = None,
     ) -> None:
         super().__init__()
         self._refused = refused
@@ -75,7 +77,9 @@ class TapStream(Response):
         self._draining = draining
         self._payload = payload
         self._mask = mask
-        self._watcher = Watcher(compile(Filter(topics=filter.topics)).selects, sample=sample)
+        self._watcher = Watcher(
+            compile(Filter(topics=filter.topics)).selects, sample=sample, tenant=tenant
+        )
         compile(filter)
         self._contents = PayloadSelection(filter) if filter.contents else None
         self._told = TapLosses(passed_over=0, dropped=0, not_evaluated=0)
@@ -125,7 +129,7 @@ class TapStream(Response):
         return [HIDDEN.encode() if each is None else each for each in masked]
 
     def _event(self, passing: PassingMessage, payload: bytes | None) -> bytes:
-        trace = self._traces.of(passing.notification.id)
+        trace = self._traces.of(passing.notification)
         record = tap_message(passing, trace, payload=payload)
         return write_event(write_tap_message(record), event="message")
 

@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse
 
 from gateway.routes import Dependency
 from gateway.web.catalogue import KnownTopic, TopicCatalogue
-from gateway.web.catalogue.asyncapi import title_of
+from gateway.web.catalogue.asyncapi import content_type_of, draft_of, title_of
 from gateway.web.parameters import PAGE
 from gateway.web.refusals import REFUSALS
 from gateway.web.validation import JsonRoute, explain
+from mediation.discovery import Schema, SchemaType, read_json_schema
 
 
 class RegistryRoute(JsonRoute):
@@ -58,6 +59,8 @@ Given = Annotated[RegistryParts, Depends(PARTS)]
 
 LARGEST_PAGE = 500
 """Endpoints of one answer, however many were asked for."""
+MESSAGE = "event"
+"""The id of the one message of an endpoint."""
 SPECVERSION = "1.0-rc4"
 _ERRORS = "https://github.com/xregistry/spec/blob/main/core"
 _APIS = frozenset({"/capabilitiesoffered", "/export", "/model", "/modelsource"})
@@ -131,9 +134,21 @@ async def endpoint(id: str, parts: Given, root: Root) -> dict[str, Any] | JSONRe
 
 
 @router.get("/endpoints/{id}/messages", response_model=None)
-async def messages(id: str, parts: Given, _: Root) -> dict[str, Any] | JSONResponse:
-    """None: nobody says what messages of a topic look like."""
-    return _not_found(f"/endpoints/{id}") if await parts.topics.one(id) is None else {}
+async def messages(id: str, parts: Given, root: Root) -> dict[str, Any] | JSONResponse:
+    """One, where the owner of the topic says what its events look like; else none."""
+    topic = await parts.topics.one(id)
+    if topic is None:
+        return _not_found(f"/endpoints/{id}")
+    return {} if topic.schema is None else {MESSAGE: _message(topic, topic.schema, root)}
+
+
+@router.get("/endpoints/{id}/messages/{message}", response_model=None)
+async def message(id: str, message: str, parts: Given, root: Root) -> dict[str, Any] | JSONResponse:
+    """What an event of a topic looks like."""
+    topic = await parts.topics.one(id)
+    if topic is None or topic.schema is None or message != MESSAGE:
+        return _not_found(f"/endpoints/{id}/messages/{message}")
+    return _message(topic, topic.schema, root)
 
 
 # Errors, as "Error Processing" of the core specification and of its HTTP binding has them.
@@ -191,13 +206,30 @@ def _endpoint(topic: KnownTopic, root: str, base: str) -> dict[str, Any]:
             "method": "POST",
         },
         "messagesurl": f"{url}/messages",
-        "messagescount": 0,
+        "messagescount": 0 if topic.schema is None else 1,
     }
     if topic.texts:
         said["description"] = "\n\n".join(topic.texts)
     if topic.topic is not None:
         said["channel"] = topic.topic
     return said
+
+
+def _message(topic: KnownTopic, schema: Schema, root: str) -> dict[str, Any]:
+    xid = f"/endpoints/{topic.id}/messages/{MESSAGE}"
+    found = None if schema.type is SchemaType.XSD else read_json_schema(schema)
+    return {
+        "messageid": MESSAGE,
+        "self": f"{root}{xid}",
+        "xid": xid,
+        "epoch": topic.revision,
+        "name": "An event",
+        "createdat": _text(topic.created or topic.changed),
+        "modifiedat": _text(topic.changed),
+        "dataschemaformat": "XSD/1.0" if found is None else f"JsonSchema/{draft_of(found)}",
+        "dataschema": schema.text if found is None else found,
+        "datacontenttype": content_type_of(schema),
+    }
 
 
 def _labels(topic: KnownTopic) -> dict[str, str]:
@@ -212,6 +244,7 @@ def _labels(topic: KnownTopic) -> dict[str, str]:
         "synopsis": topic.synopsis,
         "keywords": ",".join(topic.keywords),
         "encrypted": "true" if topic.encrypted else None,
+        "signed-by": None if topic.signers is None else topic.signers.value,
     }
     return {name: value for name, value in labels.items() if value}
 

@@ -3,7 +3,7 @@
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.resources import TOPICS, add_list, add_show
 from gateway.cli.topics.finding import discover
-from gateway.cli.topics.granting import delegate, hand_on, publish
+from gateway.cli.topics.granting import delegate, hand_on, publish, revoke
 from gateway.cli.topics.keys import keys
 from gateway.cli.topics.making import advertise, create, withdraw
 
@@ -38,6 +38,7 @@ add(topics, create)
 add(topics, advertise)
 add(topics, discover)
 add(topics, delegate)
+add(topics, revoke)
 add(topics, hand_on)
 add(topics, publish)
 add(topics, withdraw)

@@ -2,6 +2,7 @@
 what rights to it are for."""
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,18 +11,22 @@ import typer
 
 from gateway.cli.documents import read_document
 from gateway.cli.entities import (
+    WAIT,
     FilesOptions,
     OwnFilesOptions,
+    ReachingOptions,
     TopicKeyOption,
+    WaitOption,
     check_entity,
+    ourselves,
     read_keys,
     read_own,
     read_trust,
 )
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, GatewayOption, SpecOption, connecting, read_spec
-from gateway.cli.output import facts, line, moment
-from gateway.cli.topics.making import read_time
+from gateway.cli.output import facts, line, moment, note
+from gateway.cli.topics.making import find_keeper, read_time, revocations_of, take_up
 from mediation.model.versions import Version
 
 if TYPE_CHECKING:
@@ -35,7 +40,13 @@ TopicArgument = Annotated[
 def delegate(
     *,
     topic: TopicArgument,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom: an id, e-...")],
+    entity: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENTITY",
+            help="Whom: an id, e-...; or the certificate of an authority: all that it certified.",
+        ),
+    ],
     file: Annotated[
         Path, typer.Option(metavar="FILE", help="Where the right is kept; it must not be there.")
     ] = Path("delegation.xml"),
@@ -59,12 +70,13 @@ def delegate(
       dragoman topics delegate wind.xml e-6699b28b77881f9c41e834f55d107bd2 --for 30d
       dragoman topics delegate wind.xml e-6699b28b77881f9c41e834f55d107bd2 \
           --right subscribe --right publish --file for-the-museum.xml
+      dragoman topics delegate wind.xml museums-ca.pem --file for-museums.xml
     """
     from filters import Refused
     from gateway.client.discovery.entity import delegate as signed
     from mediation.discovery import Right, Verifier, check_kept
 
-    check_entity(entity, "ENTITY")
+    entity = _grantee(entity)
     try:
         rights = [Right(one) for one in right or ["subscribe"]]
     except ValueError as error:
@@ -94,6 +106,72 @@ def delegate(
     }
     for text in facts(said.items()):
         line(text)
+
+
+def _grantee(text: str) -> str:
+    from mediation.discovery import authority_of, read_authorities
+
+    if not Path(text).is_file():
+        return check_entity(text, "ENTITY")
+    try:
+        return authority_of(read_authorities(read_document(text, text))[0])
+    except ValueError as error:
+        raise CommandFailed(f"{text}: no certificate in PEM") from error
+
+
+def revoke(
+    *,
+    topic: TopicArgument,
+    delegations: Annotated[
+        list[str],
+        typer.Argument(metavar="DELEGATION...", help="A file, as `delegate` keeps it, or an id."),
+    ],
+    wait: WaitOption = WAIT,
+    files: OwnFilesOptions,
+    reaching: ReachingOptions,
+) -> None:
+    r"""Take rights to a topic of ours back before they end: gateways end the subscriptions that
+    rest on them, and take no publication by them. What they took before is still delivered.
+
+    The signed revocations are kept beside the topic, in the folder FILE.revoked: `advertise` makes
+    them known again, to nodes that were away. The command fails where no node keeps the topic.
+
+    \b
+    Examples:
+      dragoman topics revoke wind.xml delegation.xml
+      dragoman topics revoke wind.xml dlg-5c0a1c9e-6f7d-4b43-9d62-0f6d7e1a2b3c
+    """
+    from filters import Refused
+    from gateway.client.discovery.entity import revocable
+
+    octets = read_document(str(topic), str(topic))
+    given = [one if _DELEGATION.fullmatch(one) else read_document(one, one) for one in delegations]
+
+    async def run() -> None:
+        async with ourselves(files, reaching) as entity:
+            about = take_up(entity, topic, octets).advertisement
+            try:
+                ids = [revocable(about, one)[0] for one in given]
+            except Refused as refused:
+                raise CommandFailed(refused.text) from refused
+            kept = revocations_of(topic)
+            kept.mkdir(exist_ok=True)
+            for id_, one in zip(ids, given, strict=True):
+                (kept / f"{id_}.xml").write_bytes(await entity.revoke(about, one))
+                line(f"revoked {id_}")
+            # A node answers what comes later later: it has the revocations.
+            keeper = await find_keeper(entity, about.topic_id, wait)
+        if keeper is None:
+            raise CommandFailed(
+                f"No node says that it keeps {about.topic_id}: advertise it, and ask longer with "
+                "--wait."
+            )
+        note(f"{keeper} keeps {about.topic_id}, and obeys.")
+
+    asyncio.run(run())
+
+
+_DELEGATION = re.compile(r"dlg-[A-Za-z0-9._-]{1,76}")
 
 
 def hand_on(

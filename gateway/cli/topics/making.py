@@ -37,7 +37,7 @@ from gateway.cli.receiving import until_stopped
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity
-    from mediation.discovery import Created, Property, Synopsis
+    from mediation.discovery import Created, EventSigners, Property, Schema, Synopsis
 
 _AGO = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -70,6 +70,18 @@ def create(
     document: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="An XML document that describes it; repeatable."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What its events look like: XML Schema or JSON Schema."),
+    ] = None,
+    signed_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHO",
+            help="Who must sign its events: creator; or publishers, whoever publishes one by a "
+            "delegation. [nobody]",
+        ),
     ] = None,
     synopsis: Annotated[
         str,
@@ -119,6 +131,8 @@ def create(
         tuple(keyword or ()),
         tuple(_property(one, "--property") for one in property_ or ()),
         tuple(_document(one) for one in document or ()),
+        None if schema is None else _schema(schema),
+        None if signed_by is None else _signers(signed_by, encrypted=encrypted),
     )
     if described == Descriptors():
         wanted = "--text, --keyword, --path, --property or --document"
@@ -171,6 +185,7 @@ def advertise(
 ) -> None:
     r"""Make topics known to all nodes, and say which node keeps them.
 
+    With a topic go the revocations that `revoke` keeps beside it.
     Nodes that were away learn of them when they are advertised again: by hand, or every sixth of
     their lifetime with --stay. With --answer, which stays, too, those of --entities are answered
     who ask for such topics where no node answers. The command fails where no node keeps a topic (it
@@ -189,12 +204,14 @@ def advertise(
             created = [(file, take_up(entity, file, octets)) for file, octets in kept]
             for file, topic in created:
                 await entity.advertise(topic)
+                for each in sorted(revocations_of(file).glob("*.xml")):
+                    await _publish_again(entity, each)
                 id_ = topic.advertisement.topic_id
                 line(f"advertised {id_} ({file})")
             homeless = []
             for _, topic in created:
                 id_ = topic.advertisement.topic_id
-                keeper = await _keeper(entity, id_, wait)
+                keeper = await find_keeper(entity, id_, wait)
                 note(f"{keeper} keeps {id_}" if keeper else f"No node says that it keeps {id_}.")
                 homeless += [] if keeper else [str(id_)]
             if homeless and not stay:
@@ -209,7 +226,21 @@ def advertise(
     asyncio.run(until_stopped(run()))
 
 
-async def _keeper(entity: "Entity", topic_id: UUID, wait: float) -> str | None:
+def revocations_of(topic: Path) -> Path:
+    """The folder in which `revoke` keeps what takes rights to the topic of a file back."""
+    return topic.with_name(f"{topic.name}.revoked")
+
+
+async def _publish_again(entity: "Entity", file: Path) -> None:
+    from filters import Refused
+
+    try:
+        await entity.publish_revocation(_octets(file))
+    except Refused as refused:
+        raise CommandFailed(f"{file}: {refused.text}") from refused
+
+
+async def find_keeper(entity: "Entity", topic_id: UUID, wait: float) -> str | None:
     """A node that says that it keeps a topic; None: none does."""
     from gateway.client.discovery import read_query
 
@@ -249,7 +280,7 @@ def withdraw(
             ]
             for topic_id in ids:
                 await entity.withdraw(topic_id)
-            keepers = await asyncio.gather(*(_keeper(entity, one, wait) for one in ids))
+            keepers = await asyncio.gather(*(find_keeper(entity, one, wait) for one in ids))
         for topic_id, keeper in zip(ids, keepers, strict=True):
             if keeper is None:
                 line(f"withdrawn {topic_id}")
@@ -327,6 +358,29 @@ def _document(path: Path) -> bytes:
     try:
         parse_document(octets)
         return canonical_document(octets)
+    except Refused as refused:
+        raise CommandFailed(f"{path}: {refused.text}") from refused
+
+
+def _signers(text: str, *, encrypted: bool) -> "EventSigners":
+    from mediation.discovery import EventSigners
+
+    if encrypted:
+        wrong = "gateways cannot read what an encrypted topic asks for"
+        raise typer.BadParameter(wrong, param_hint="--signed-by")
+    try:
+        return EventSigners(text)
+    except ValueError as error:
+        wrong = f"{text!r} is neither creator nor publishers"
+        raise typer.BadParameter(wrong, param_hint="--signed-by") from error
+
+
+def _schema(path: Path) -> "Schema":
+    from filters import Refused
+    from mediation.discovery import read_schema
+
+    try:
+        return read_schema(_octets(path))
     except Refused as refused:
         raise CommandFailed(f"{path}: {refused.text}") from refused
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
+from filters import Topic
 from filters.queries import Conditions
 from gateway.client.discovery import node_search, topic_creation
 from gateway.client.discovery.exchange import LIFE, Exchange, Inbox, now
@@ -39,6 +40,7 @@ from mediation.discovery import (
     Delegation,
     Descriptors,
     Dialect,
+    Mismatch,
     Possession,
     Purpose,
     Query,
@@ -49,11 +51,13 @@ from mediation.discovery import (
     Trust,
     Verifier,
     check_kept,
+    read_as,
     selection_of,
     topic_of,
     write,
 )
 from mediation.discovery.signing import sign
+from mediation.event_signatures import EventSigner
 from mediation.soap.body_elements import BodyContent, body_element
 
 
@@ -168,6 +172,31 @@ class Entity:
         """
         return delegate(self._credentials, topic, grantee, *rights, until=until)
 
+    async def revoke(self, topic: TopicAdvertisement, delegation: bytes | str) -> bytes:
+        """Take back a right to an own topic before it ends: nodes end what rests on it.
+
+        Args:
+            delegation: What `delegate` returned; or its id, where that is lost. By its id alone it
+                is taken back for as long as the topic lives.
+
+        Returns:
+            The signed message. Nodes that were away learn of it when it is published again: with
+            the advertisement, as long as the entity runs, and by `publish_revocation`.
+
+        Raises:
+            GatewayError: It cannot be sent now. Refused: *delegation* is none, or of another topic.
+        """
+        id_, until = revocable(topic, delegation)
+        return await self._own.revoke(topic.topic_id, id_, until)
+
+    async def publish_revocation(self, revocation: bytes) -> None:
+        """Publish again what `revoke` returned, now and whenever its topic is advertised again.
+
+        Raises:
+            GatewayError: It cannot be sent now. Refused: It is no revocation.
+        """
+        await self._own.publish_revocation(revocation)
+
     # Topics of others.
 
     def discover(
@@ -263,7 +292,8 @@ class Entity:
         *,
         delegation: bytes | None = None,
     ) -> str:
-        """Publish an event of a topic, as `Client.publish`, marked as the topic's synopsis says.
+        """Publish an event of a topic, as `Client.publish`, marked as the topic's synopsis says,
+        and signed where its creator asks for that.
 
         Raises:
             GatewayError: Also where the client has no place for a mark or a proof, or *payload*
@@ -279,7 +309,10 @@ class Entity:
                     "a right to publish on a topic can only be proved in SOAP: use a Client"
                 )
             authorize = self.authorization(about.topic_id, Right.PUBLISH, delegation)
-            return await self._client.publish(payload, topic=str(where), authorize=authorize)
+            sign = self._sign_event if about.descriptors.signers is not None else None
+            return await self._client.publish(
+                payload, topic=str(where), authorize=authorize, sign=sign
+            )
         marks = synopsis_attributes(about)
         if marks is None:
             check_content(payload, about)
@@ -290,6 +323,9 @@ class Entity:
                 "--spec cloudevents"
             )
         return await self._client.publish(payload, properties=marks)
+
+    def _sign_event(self, payload: bytes, id: str, topic: Topic | None) -> str:
+        return EventSigner(self._credentials).sign(payload, id=id, topic=topic, time=now())
 
     def authorization(
         self, topic_id: UUID, right: Right, delegation: bytes | None = None
@@ -334,6 +370,20 @@ def delegate(
     id_ = f"dlg-{uuid4()}"
     given = Delegation(id_, topic.topic_id, grantee, frozenset(rights), now(), ends)
     return sign(given, credentials)
+
+
+def revocable(topic: TopicAdvertisement, delegation: bytes | str) -> tuple[str, datetime]:
+    """Return the id of a delegation of a right to *topic*, and when it ends at the latest.
+
+    Raises:
+        Refused: It is none, or of another topic.
+    """
+    if isinstance(delegation, str):
+        return delegation, topic.expires
+    given = read_as(Delegation, delegation).value
+    if given.topic_id != topic.topic_id:
+        raise Mismatch("The delegation is for another topic.")
+    return given.id, given.not_after
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -48,6 +48,17 @@ class TopicAdvertiser:
     async def withdraw(self, topic_id: UUID) -> None:
         """Withdraw a topic."""
         await self._exchange.publish(self._own.withdraw(topic_id, now=now()), TOPICS)
+
+    async def revoke(self, topic_id: UUID, delegation: str, until: datetime) -> bytes:
+        """Take back a delegation. Returns the message, which is published again with its topic."""
+        octets = self._own.revoke(topic_id, delegation, until=until, now=now())
+        await self.publish_revocation(octets)
+        return octets
+
+    async def publish_revocation(self, octets: bytes) -> None:
+        """Publish a revocation now, and again whenever its topic is advertised again."""
+        self._own.repeat_revocation(octets)
+        await self._exchange.publish(octets, TOPICS)
 
     async def repeat(self) -> None:
         """Advertise topics when they are due, for ever."""

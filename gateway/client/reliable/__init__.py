@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 from gateway.client.reliable.client import ReliableClient, Replies
 from gateway.client.reliable.deliveries import Completed, Delivery, GivenUp
 from gateway.client.reliable.receiver import Receiver
-from gateway.client.reliable.transactions import ClientTransaction
+from gateway.client.reliable.transactions import ClientTransaction, MessageOptions
 from gateway.reliability.loading import load_store
 from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import InDoubt, StorageUnavailable
@@ -58,6 +58,7 @@ __all__ = [
     "InDoubt",
     "LastResource",
     "MemoryStore",
+    "MessageOptions",
     "Policy",
     "PsycopgConnections",
     "Receiver",

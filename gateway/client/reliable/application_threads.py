@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gateway.client.reliable.shared_commits import TOGETHER
+from gateway.client.reliable.transaction_threads import MAX_COMMIT
 from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.party import Party
 
@@ -45,7 +45,7 @@ class Pace:
     def at_once(self, before: int) -> int:
         """How many sequences are locked at once the next time, after *before*: all of them wait for
         a function that takes long."""
-        return max(before // 8, 1) if self.longest > SHARED else min(2 * before, TOGETHER)
+        return max(before // 8, 1) if self.longest > SHARED else min(2 * before, MAX_COMMIT)
 
 
 class ApplicationThreads:

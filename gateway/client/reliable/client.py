@@ -1,7 +1,6 @@
 """The sending end of applications: messages are stored with what the program changes, and arrive
 once, in order, though both sides and the net between them fail."""
 
-import asyncio
 import logging
 import random
 import ssl
@@ -13,7 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Unpack
 
 from gateway.client.reliable.addresses import check_listener, check_target
 from gateway.client.reliable.deliveries import (
@@ -35,10 +34,10 @@ from gateway.client.reliable.endpoint_base import (
 )
 from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.listener import listening
-from gateway.client.reliable.shared_commits import TOGETHER, Gathering, Sharing
-from gateway.client.reliable.transaction_threads import Pool
+from gateway.client.reliable.transaction_threads import MAX_COMMIT
 from gateway.client.reliable.transactions import (
     ClientTransaction,
+    MessageOptions,
     OpenTransaction,
     Pending,
     PendingMessages,
@@ -46,6 +45,8 @@ from gateway.client.reliable.transactions import (
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
+from gateway.client.sequence_binding import BoundTo, binding_of, checking_by, signing_by
+from gateway.group_commit import GroupCommit
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
@@ -76,6 +77,9 @@ from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent
+
+if TYPE_CHECKING:
+    from mediation.ws_security import Trust
 
 log = logging.getLogger("dragoman.reliable")
 
@@ -120,11 +124,17 @@ class ReliableClient(EndpointBase):
             they do not come on connections.
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
+        bound_to: What its sequences are bound to at their destinations, which take nothing in them
+            then that is by another. A key: to its certificate, and whatever is sent is signed
+            (WS-Security). ``tls`` (1.1): to the certificate that *tls* shows.
+        trust: Those by whom acknowledgements and all else that answers must be signed, where
+            *bound_to* is a key; what is not counts as lost. None: whoever answers is believed.
         on_notice: Is told what people should know; logged by default.
 
     Raises:
         StorageUnavailable: The store cannot be opened.
-        ValueError: *replies* is no URL to listen on, or needs another version.
+        ValueError: *replies* is no URL to listen on, or it or *bound_to* needs another version;
+            *trust* goes with no key.
     """
 
     def __init__(
@@ -140,6 +150,8 @@ class ReliableClient(EndpointBase):
         reply_within: float | None = None,
         timeout: float = 30.0,
         tls: ssl.SSLContext | None = None,
+        bound_to: BoundTo = None,
+        trust: "Trust | None" = None,
         on_notice: Callable[[Notice], None] = say,
     ) -> None:
         if replies is Replies.FETCHED and rm is Rm.V1_0:
@@ -151,6 +163,9 @@ class ReliableClient(EndpointBase):
             back = own
         super().__init__(store)
         self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
+        binding, self._sign = binding_of(bound_to, rm), signing_by(bound_to)
+        check = checking_by(trust, bound_to)
+        self._over_tls = binding.tls
         rules = patient(policy)
         if reply_within is not None:
             rules = replace(rules, reply_within=reply_within)
@@ -173,25 +188,26 @@ class ReliableClient(EndpointBase):
                 completed=self._completed,
                 dead=self._dead,
                 notify=on_notice,
+                binding=binding,
             )
         )
         beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
         if own is not None:
-            beside = partial(listening, own, bind, self._own_intake)
-        self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
-        self._threads: Threads | None = None
-        self._pool: Pool | None = None
-        self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Pending, None]] = (
-            WeakKeyDictionary()
+            beside = partial(listening, own, bind, self._own_intake, check)
+        self._workers = Workers(
+            self._endpoint, timeout=timeout, tls=tls, sign=self._sign, check=check, beside=beside
         )
+        self._threads: Threads | None = None
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
-        self._messages = PendingMessages(self._channel, new_id)
+        self._messages = PendingMessages(self._channel, new_id, self._sign)
         self._missing: set[str] = set()
         """Names of callbacks that were named and not registered; `KEPT` at most."""
         self._open: dict[str, str] = {}
         """The sequence that took a message, by the key of the first one of its name."""
-        self._sharing = Sharing(self._store_shared, TOGETHER)
+        self._commits: GroupCommit[Pending, None] = GroupCommit(
+            self._store_shared, MAX_COMMIT, name="reliable-send", leaves_out_cancelled=True
+        )
 
     def callbacks(
         self,
@@ -241,10 +257,8 @@ class ReliableClient(EndpointBase):
         if self._threads is not None:
             self._threads.close()
             self._threads = None
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close(STOP)
+        self._commits.close(STOP)
+        self._commits.refuse(lambda _: True, partial(StorageUnavailable, "the client was closed"))
         super().close()
 
     def transaction(self) -> OpenTransaction:
@@ -263,35 +277,23 @@ class ReliableClient(EndpointBase):
         self,
         address: str | EndpointReference,
         body: BodyContent = b"",
-        *,
-        action: str = "",
-        key: str = "",
-        envelope: BodyContent | None = None,
-        last: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> str:
         """Send a message that nothing else is committed with: see `ClientTransaction.send`.
         Messages of threads that send at the same time share a transaction."""
-        return self._send(
-            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
-        )
+        return self._send(self._messages.make(address, body, **options))
 
     async def send_async(
         self,
         address: str | EndpointReference,
         body: BodyContent = b"",
-        *,
-        action: str = "",
-        key: str = "",
-        envelope: BodyContent | None = None,
-        last: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> str:
-        """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
-        time shares a transaction, on a thread. Messages of one key come in the order of the calls.
+        """As `send`, in any event loop, which goes on meanwhile: what tasks send at the same time
+        shares a transaction, on a thread. Messages of one key come in the order of the calls.
         """
-        pending = self._messages.make(
-            address, body, action=action, key=key, envelope=envelope, last=last
-        )
-        await self._gathering().run(pending)
+        pending = self._messages.make(address, body, **options)
+        await self._commits.submit(pending)
         return pending.message_id
 
     def request(
@@ -300,40 +302,14 @@ class ReliableClient(EndpointBase):
         body: BodyContent = b"",
         *,
         callbacks: str,
-        action: str = "",
-        key: str = "",
-        envelope: BodyContent | None = None,
-        last: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> str:
         """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
-        return self._send(
-            self._messages.make(
-                address,
-                body,
-                callbacks=callbacks,
-                action=action,
-                key=key,
-                envelope=envelope,
-                last=last,
-            )
-        )
+        return self._send(self._messages.make(address, body, callbacks=callbacks, **options))
 
     def _send(self, pending: Pending) -> str:
-        self._sharing.run(pending)
+        self._commits.run(pending)
         return pending.message_id
-
-    def _gathering(self) -> Gathering[Pending, None]:
-        """The `Gathering` for messages of tasks of the running event loop."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if self._pool is None:
-                self._pool = Pool(1, "reliable-send")
-                self._gatherings = WeakKeyDictionary()
-            found = self._gatherings.get(loop)
-            if found is None:
-                found = Gathering(self._pool, self._store_shared, TOGETHER)
-                self._gatherings[loop] = found
-            return found
 
     def terminate(self, key: str = "", address: str | None = None) -> int:
         """End the sequences of *key*, to *address* or to all: when their messages are acknowledged
@@ -402,6 +378,8 @@ class ReliableClient(EndpointBase):
             self._warn_of_missing(callbacks)
         if isinstance(address, str):
             address = EndpointReference(address, wire.wsa)
+        if self._over_tls and not address.address.startswith("https:"):
+            raise ValueError(f"{address.address!r} is not https, to which sequences are bound here")
         acks_to = self._acks_to or anonymous(wire.wsa)
         return Channel(address, wire, acks_to, callbacks is not None, callbacks)
 

@@ -18,18 +18,23 @@ from gateway.client.reliable.http_requests import (
     plain,
     unreadable,
 )
+from gateway.client.sequence_binding import CheckSignature
 
 log = logging.getLogger("dragoman.reliable")
 
 
 @asynccontextmanager
 async def listening(
-    url: str, bind: tuple[str, int] | None, intake: Callable[[], Intake]
+    url: str,
+    bind: tuple[str, int] | None,
+    intake: Callable[[], Intake],
+    check: CheckSignature | None,
 ) -> AsyncIterator[None]:
     """Listen, in the event loop of the workers.
 
     Args:
         bind: The host and port to listen on, if *url* names others.
+        check: Checks what comes; None: whoever sends it is believed.
 
     Raises:
         GatewayError: The address is in use, or not ours.
@@ -38,7 +43,7 @@ async def listening(
     own = intake()
 
     async def answer(request: web.Request) -> web.Response:
-        reply = await _take(request, own)
+        reply = await _take(request, own, check)
         return web.Response(status=reply.status, headers=dict(reply.headers), body=reply.body)
 
     app = web.Application(client_max_size=MAX_OCTETS)
@@ -58,7 +63,7 @@ async def listening(
         await runner.cleanup()
 
 
-async def _take(request: web.Request, intake: Intake) -> HttpReply:
+async def _take(request: web.Request, intake: Intake, check: CheckSignature | None) -> HttpReply:
     content_type = request.headers.get("Content-Type", "")
     refusal = unreadable(content_type)  # aiohttp opens compressed bodies, within bounds.
     if refusal is not None:
@@ -68,4 +73,10 @@ async def _take(request: web.Request, intake: Intake) -> HttpReply:
             octets = await request.read()
     except TimeoutError:
         return plain(408, "The message came too slowly.", ("Connection", "close"))
+    if check is not None:
+        try:
+            await asyncio.to_thread(check, octets)
+        except GatewayError as error:
+            log.info("%s", error)
+            return plain(403, str(error))
     return await intake.take(octets, content_type=content_type, owner=None, service="")

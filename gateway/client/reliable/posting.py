@@ -14,7 +14,8 @@ from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.send_limits import SendLimits
-from gateway.client.reliable.shared_commits import TOGETHER
+from gateway.client.reliable.transaction_threads import MAX_COMMIT
+from gateway.client.sequence_binding import CheckSignature, SignEnvelope
 from gateway.reliability.batches import AcknowledgementAnswer, acknowledge_all
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
@@ -48,6 +49,10 @@ class Runner(Protocol):
 
     endpoint: Endpoint
     caller: Caller
+    sign: SignEnvelope | None
+    """Signs what is sent, where that is to be signed."""
+    check: CheckSignature | None
+    """Checks what is answered, where that is to be signed."""
 
     @property
     def stopping(self) -> bool: ...
@@ -114,14 +119,20 @@ class Posts:
     async def _post(self, item: tuple[Outgoing, str, str, str]) -> None:
         outgoing, key, what, host = item
         acknowledged: AcknowledgementAnswer | None = None
+        sign, body = self._workers.sign, outgoing.envelope
         try:
+            if sign is not None:
+                body = await asyncio.to_thread(sign, body)
             answer = await self._workers.caller.call(
                 "POST",
                 outgoing.to.address,
-                body=outgoing.envelope,
+                body=body,
                 headers=_headers(outgoing.wire.soap, outgoing.action),
             )
             came = self._came_of(outgoing, answer)
+            check = self._workers.check
+            if check is not None and came is not None and came.envelope is not None:
+                await asyncio.to_thread(check, came.envelope)
             if came is not None:
                 acknowledged = acknowledgement_in(came)
                 if acknowledged is None and (came.envelope is not None or outgoing.ends):
@@ -235,8 +246,8 @@ class Posts:
         began = time.thread_time()
         found: list[Outgoing] = []
         kept = largest_of_each(answers)
-        for start in range(0, len(kept), TOGETHER):
-            some = kept[start : start + TOGETHER]
+        for start in range(0, len(kept), MAX_COMMIT):
+            some = kept[start : start + MAX_COMMIT]
             replies = acknowledge_all(self._workers.endpoint.party, some, time.time())
             for each, reply in zip(some, replies, strict=True):
                 if isinstance(reply, Exception):

@@ -15,8 +15,10 @@ T = TypeVar("T")
 
 TOGETHER = 16
 """The most that a thread takes at a time."""
+MAX_COMMIT = 64
+"""The most messages, or acknowledgements, that share a commit."""
 
-_CLOSED = "the workers have stopped"
+STOPPED = "the workers have stopped"
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
 _Done = tuple["asyncio.Future[Any]", Any, BaseException | None]
@@ -46,7 +48,7 @@ class Pool:
         future: asyncio.Future[T] = loop.create_future()
         with self._lock:  # Nothing is queued behind the end of the threads.
             if self._closed:
-                raise StorageUnavailable(_CLOSED)
+                raise StorageUnavailable(STOPPED)
             self._queue.put((loop, future, work))
         return await future
 
@@ -67,7 +69,7 @@ class Pool:
             while True:
                 if (one := self._queue.get_nowait()) is not None:
                     loop, future, _ = one
-                    _tell(loop, [(future, None, StorageUnavailable(_CLOSED))])
+                    _tell(loop, [(future, None, StorageUnavailable(STOPPED))])
         for _ in hanging:
             self._queue.put(None)
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from filters import Refused
 from gateway.client.reliable.deliveries import InTransaction
+from gateway.client.sequence_binding import SignEnvelope
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message, key_of
 from gateway.reliability.storage import Transaction
@@ -36,6 +37,22 @@ class Pending:
     message_id: str
 
 
+class MessageOptions(TypedDict, total=False):
+    """What may be said of a message that is sent.
+
+    Attributes:
+        action: Its WS-Addressing action, a URI.
+        key: Tells several sequences to one address apart; messages of one key come in order.
+        envelope: The whole envelope, with Action and MessageID, instead of a body.
+        last: It ends the sequence.
+    """
+
+    action: str
+    key: str
+    envelope: BodyContent | None
+    last: bool
+
+
 @lru_cache(4096)
 def sequence_name(key: str, callbacks: str | None) -> str:
     """The name of the sequence of a client's *key*: with and without replies they are two. It has
@@ -49,13 +66,16 @@ class PendingMessages:
     Args:
         channel: The way to an address, for the replies of callbacks with a name; None: for none.
         new_id: Makes message ids.
+        sign: Signs messages when they are sent; None: nothing does.
     """
 
     def __init__(
         self,
         channel: Callable[[str | EndpointReference, str | None], Channel],
         new_id: Callable[[], str],
+        sign: SignEnvelope | None = None,
     ) -> None:
+        self._sign = sign
         self._channel = channel
         self._new_id = new_id
 
@@ -65,10 +85,10 @@ class PendingMessages:
         body: BodyContent,
         *,
         callbacks: str | None = None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
+        action: str = "",
+        key: str = "",
+        envelope: BodyContent | None = None,
+        last: bool = False,
     ) -> Pending:
         """Make a message as `ClientTransaction.send` and `ClientTransaction.request` are given it.
 
@@ -81,6 +101,8 @@ class PendingMessages:
             message_id = self._new_id()
         else:
             action, message_id = _named_in(finished)
+            if self._sign is not None:
+                self._sign(finished)  # What cannot be signed is refused now.
         check_action(action)
         message = Message(
             action,
@@ -125,11 +147,7 @@ class ClientTransaction(InTransaction):
         self,
         address: str | EndpointReference,
         body: BodyContent = b"",
-        *,
-        action: str = "",
-        key: str = "",
-        envelope: BodyContent | None = None,
-        last: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> str:
         """Send a message that nobody answers; it goes when the transaction is committed.
 
@@ -137,9 +155,7 @@ class ClientTransaction(InTransaction):
             address: A URL of HTTP, or a reference with one.
             body: The element in its body, which declares every namespace that it uses: bytes, text
                 or an element of lxml; nothing: the body is empty.
-            key: Tells several sequences to one address apart; messages of one key come in order.
-            envelope: The whole envelope, with Action and MessageID, instead of *body*.
-            last: It ends the sequence.
+            options: `MessageOptions`.
 
         Returns:
             Its message id.
@@ -149,9 +165,7 @@ class ClientTransaction(InTransaction):
                 *body* is not one well-formed element (the text has the line and the column).
                 Nothing is stored.
         """
-        return self._add(
-            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
-        )
+        return self._add(self._messages.make(address, body, **options))
 
     def request(
         self,
@@ -159,10 +173,7 @@ class ClientTransaction(InTransaction):
         body: BodyContent = b"",
         *,
         callbacks: str,
-        action: str = "",
-        key: str = "",
-        envelope: BodyContent | None = None,
-        last: bool = False,
+        **options: Unpack[MessageOptions],
     ) -> str:
         """Send a message that is answered: *callbacks* is the name of what gets the reply.
 
@@ -172,17 +183,7 @@ class ClientTransaction(InTransaction):
         Raises:
             ValueError: As `send`.
         """
-        return self._add(
-            self._messages.make(
-                address,
-                body,
-                callbacks=callbacks,
-                action=action,
-                key=key,
-                envelope=envelope,
-                last=last,
-            )
-        )
+        return self._add(self._messages.make(address, body, callbacks=callbacks, **options))
 
     def _add(self, pending: Pending) -> str:
         self.pending.append(pending)

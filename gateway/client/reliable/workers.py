@@ -16,14 +16,14 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from gateway.client.calling import Caller
 from gateway.client.reliable.application_threads import ApplicationThreads
 from gateway.client.reliable.posting import Posts
 from gateway.client.reliable.recovery import recover
-from gateway.client.reliable.shared_commits import TOGETHER, Gathering
-from gateway.client.reliable.transaction_threads import Pool
+from gateway.client.reliable.transaction_threads import MAX_COMMIT, STOPPED, Pool
+from gateway.client.sequence_binding import CheckSignature, SignEnvelope
+from gateway.group_commit import GroupCommit
 from gateway.reliability.back_channel import may_answer, reply_to
 from gateway.reliability.batches import ReceivedMessage, send_all_due
 from gateway.reliability.destination_worker import watch
@@ -59,6 +59,8 @@ class Workers:
     Args:
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
+        sign: Signs what is sent; None: it goes unsigned.
+        check: Checks what is answered; None: whoever answers is believed.
         threads: The transactions that run at the same time. More of them are in each other's way:
             each statement lets another one run for milliseconds (Python's switch interval).
         applications: The functions of the program that run at the same time.
@@ -71,6 +73,8 @@ class Workers:
         *,
         timeout: float,
         tls: ssl.SSLContext | None = None,
+        sign: SignEnvelope | None = None,
+        check: CheckSignature | None = None,
         threads: int = 2,
         applications: int = 4,
         beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
@@ -78,6 +82,7 @@ class Workers:
         self.endpoint = endpoint
         self._timeout = timeout
         self._tls = tls
+        self.sign, self.check = sign, check
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,9 +100,12 @@ class Workers:
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._tasks: set[asyncio.Task[None]] = set()
         self.posts = Posts(self)
-        self._arrivals: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, Gathering[ReceivedMessage, Reply]
-        ]
+        self._arrivals: GroupCommit[ReceivedMessage, Reply] = GroupCommit(
+            lambda some: endpoint.received_all(some, time.time()),
+            MAX_COMMIT,
+            name="reliable-receive",
+            leaves_out_cancelled=True,
+        )
 
     @property
     def running(self) -> bool:
@@ -122,7 +130,6 @@ class Workers:
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
-            self._arrivals = WeakKeyDictionary()
             self._giving = ApplicationThreads(
                 self.endpoint.party,
                 self._applications,
@@ -159,6 +166,8 @@ class Workers:
 
     def _end_threads(self) -> None:
         self._store_threads.close(STOP)
+        self._arrivals.close(STOP)
+        self._arrivals.refuse(lambda _: True, partial(StorageUnavailable, STOPPED))
         self._giving.close()
         self._loop = self._thread = None
 
@@ -214,7 +223,7 @@ class Workers:
         except RuntimeError:  # The loop is closed.
             pass
         coroutine.close()
-        raise StorageUnavailable("the workers have stopped")
+        raise StorageUnavailable(STOPPED)
 
     async def on_thread(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """Run transactions on a thread; again, where others were in their way."""
@@ -331,8 +340,8 @@ class Workers:
                 self._spawn(self._watch(place))
         self._giving.begin()
         due = list(limits.items())
-        for start in range(0, len(due), TOGETHER):
-            self._spawn(self._send_due(dict(due[start : start + TOGETHER])))
+        for start in range(0, len(due), MAX_COMMIT):
+            self._spawn(self._send_due(dict(due[start : start + MAX_COMMIT])))
         # Something due that is not begun now is busy, and wakes us when it ends; or it is delayed.
         soon = [due - now for due in self._not_before.values()]
         if next_due is not None and next_due > now:
@@ -403,15 +412,9 @@ class Workers:
             Refused: It is no message.
             StorageUnavailable: Nothing is promised; it may come again.
         """
-        loop = asyncio.get_running_loop()
-        gathering = self._arrivals.get(loop)
-        if gathering is None:
-            gathering = self._arrivals[loop] = Gathering(
-                self._store_threads,
-                lambda some: self.endpoint.received_all(some, time.time()),
-                TOGETHER,
-            )
-        return await gathering.run(arrived)
+        if not self.running:
+            raise StorageUnavailable(STOPPED)
+        return await self._arrivals.submit(arrived)
 
     # ------------------------------------------------------------------- replies on connections
 

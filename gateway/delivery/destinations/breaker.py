@@ -38,6 +38,13 @@ class Breaker:
             self._probing = True
             self.until = now + LAST_PROBE
 
+    def withhold(self, now: float) -> None:
+        """Nothing was sent, which says nothing: where it was to be the probe, another may start
+        *now*."""
+        if self._probing:
+            self._probing = False
+            self.until = now
+
     def hasten(self, now: float) -> None:
         """Let a probe start *now*, unless one is under way: there is reason to hope."""
         if self.until is not None and not self._probing:

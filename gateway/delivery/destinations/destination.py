@@ -188,6 +188,12 @@ class Destination(Timed, Generic[Q]):
         if self.breaker.succeeded():
             self.ease_in(now)
 
+    def withhold(self, now: float) -> None:
+        """Note that an attempt sent nothing: of the destination that says nothing."""
+        self.breaker.withhold(now)
+        if self.probation is not None:
+            self.probation.withhold(now)
+
     def ease_in(self, now: float) -> None:
         """Begin with a low rate: much waits for the destination, and nobody knows how it fares. A
         mailbox of our own takes what the store takes."""

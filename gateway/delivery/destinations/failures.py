@@ -47,19 +47,30 @@ class FailureCounts:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._counts: OrderedDict[str, DestinationFailures] = OrderedDict()
+        self._counts: OrderedDict[tuple[str, str], DestinationFailures] = OrderedDict()
+        """By tenant and destination."""
 
-    def note(self, destination: str, error: str, now: float) -> None:
-        """Count one more failed attempt."""
-        count = self._counts.get(destination)
+    def note(self, destination: str, error: str, now: float, tenant: str = "") -> None:
+        """Count one more failed attempt, of a *tenant*."""
+        key = tenant, destination
+        count = self._counts.get(key)
         if count is None:
-            count = self._counts[destination] = DestinationFailures(destination)
+            count = self._counts[key] = DestinationFailures(destination)
             if len(self._counts) > self._kept:
                 self._counts.popitem(last=False)
         count.failures += 1
         count.last_error, count.last_at = error, now
-        self._counts.move_to_end(destination)
+        self._counts.move_to_end(key)
 
-    def most(self, number: int) -> Sequence[DestinationFailures]:
-        """The destinations with the most failed attempts, that with the most first."""
-        return nlargest(number, self._counts.values(), key=lambda count: count.failures)
+    def most(self, number: int, tenant: str | None = None) -> Sequence[DestinationFailures]:
+        """The destinations with the most failed attempts, that with the most first; of one
+        *tenant*, or of all together."""
+        sums: dict[str, DestinationFailures] = {}
+        for (whose, destination), count in self._counts.items():
+            if tenant not in (None, whose):
+                continue
+            known = sums.setdefault(destination, DestinationFailures(destination))
+            known.failures += count.failures
+            if count.last_at >= known.last_at:
+                known.last_error, known.last_at = count.last_error, count.last_at
+        return nlargest(number, sums.values(), key=lambda count: count.failures)

@@ -24,12 +24,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import ip_address
 from typing import Protocol
 
 from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
-from gateway.egress.policy import unmapped
 from gateway.mailboxes.transport import SCHEME
+from gateway.model.hosts import reached_host
 
 MINUTE = 60.0
 LOOK_AGAIN = 1.0
@@ -109,6 +108,11 @@ class Probation:
         self._recent.append(now)
         self.last = now
         self.breaker.probing(now)
+
+    def withhold(self, now: float) -> None:
+        """An attempt that started sent nothing."""
+        self.attempts = max(0, self.attempts - 1)
+        self.breaker.withhold(now)
 
     def failed(self, now: float, *, at_least: float = 0.0) -> None:
         """An attempt ended otherwise than with a 2xx."""
@@ -254,7 +258,7 @@ class Probations:
         clock: Callable[[], float],
         text: str,
     ) -> bool:
-        address = str(unmapped(ip_address(text))) if text else ""
+        address = reached_host(text) if text else ""
         if not self._by_address or address in ("", name[1]):
             return True  # It is counted by its name.
         if self.has_agreed((name[0], address, name[2])):

@@ -19,6 +19,7 @@ from gateway.delivery.sequences.message_numbers import (
     quiet,
     subscription_of,
 )
+from gateway.reliability.party import is_callable
 from gateway.reliability.source import Source, is_kept_elsewhere, takes_messages
 from gateway.reliability.source_input import SourceInput
 from gateway.reliability.source_worker import abandon, note_handed_over, send_due
@@ -120,6 +121,8 @@ def take_acknowledgements(
         sequence = step.tx.outgoing.find(key)
         if sequence is None or said.rm is not sequence.wire.rm:
             return
+        if sequence.acks_to is None or not is_callable(sequence.acks_to):
+            return  # It acknowledges on connections: what comes here is somebody else's.
         if not takes_messages(sequence):
             SourceInput(step, sequence.owner).take_answer(key, said)
             return

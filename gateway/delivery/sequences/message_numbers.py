@@ -75,7 +75,7 @@ class NumberedDelivery:
         following: The places of deliveries behind it, by message id, which need no operation of
             their own when they are sent.
         taken_back: Numbers of messages that were not sent (`UnsavedState`) are free again.
-        expired: It has no number, and gets none: the life of its event is over.
+        unwanted: It has no number, and gets none: nobody is to get its event any more.
     """
 
     sequence: OutgoingSequence | None
@@ -86,7 +86,7 @@ class NumberedDelivery:
     broken: str = ""
     following: Mapping[str, "AssignedNumber"] = field(default_factory=dict)
     taken_back: bool = False
-    expired: bool = False
+    unwanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +157,13 @@ def assign_number(
     following: Sequence[str] = (),
     unsaved: UnsavedState | None = None,
     base: str | None = None,
-    expired: bool = False,
+    unwanted: bool = False,
 ) -> NumberedDelivery:
     """Give a delivery its number, or find it: it is about to be sent.
 
     Args:
-        expired: It gets none if it has none: the life of its event is over.
+        unwanted: Nobody is to get its event any more: it gets none, and one with which nothing
+            was sent is taken back, with those behind it.
         following: The message ids of deliveries that are sent after it, in order.
         base: The gateway's address, at which the consumer acknowledges; None: on connections.
     """
@@ -179,12 +180,16 @@ def assign_number(
             return NumberedDelivery(sequence, delivered=True)
         if sequence is not None and sequence.ended_at is not None:
             return NumberedDelivery(sequence, broken=sequence.failure or _ENDED)
+        unsent = unsaved.unsent if unsaved is not None else NO_NUMBERS
+        if unwanted and message is not None and message.number in unsent:
+            Source(step).take_back(key, unsent)
+            return NumberedDelivery(sequence, unwanted=True, taken_back=True)
         if message is not None:
             step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
             place = NumberedDelivery(sequence, message.number, message.tries + 1)
             return _with_following(step, connection, subscription.id, place, following, unsaved)
-        if expired:
-            return NumberedDelivery(sequence, expired=True)
+        if unwanted:
+            return NumberedDelivery(sequence, unwanted=True)
         if sequence is not None and not takes_messages(sequence):
             return NumberedDelivery(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):

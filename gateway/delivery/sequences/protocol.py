@@ -26,12 +26,14 @@ from mediation.reliable_messaging import (
     CloseSequence,
     CreateSequence,
     CreateSequenceResponse,
+    FaultName,
     ReliableMessage,
     RmFault,
     SequenceHeader,
     ack_requested_block,
     read_message,
     sequence_block,
+    uses_token_block,
     with_blocks,
     write_message,
 )
@@ -41,6 +43,8 @@ from mediation.soap.envelopes import http_headers
 REFUSED = "The consumer makes no sequence"
 CALLED_BACK = 5.0
 """Seconds that an attempt waits for the acknowledgement of a consumer that sends it elsewhere."""
+_OTHER_TOKEN = "FailedAuthentication"
+"""The fault of WS-Security about a token that cannot be authorised."""
 SHORTEST = timedelta(minutes=1)
 """The shortest life of a sequence: one that ends sooner would have a successor with every few
 deliveries, and each is remembered for an hour."""
@@ -52,6 +56,8 @@ class SequenceProtocol:
     Args:
         parsing: Where consumers' answers are parsed.
         calls_back: Whether a consumer acknowledges at an address of the gateway.
+        token_for: What a consumer's sequence for a subscription of an owner is bound to, as
+            CreateSequence refers to it: its messages are signed so. Empty: nothing.
 
     Attributes:
         acknowledgements: The attempts that wait for an answer at such an address.
@@ -63,10 +69,12 @@ class SequenceProtocol:
         parsing: Parsing,
         *,
         calls_back: Callable[[Target], bool] = lambda _: False,
+        token_for: Callable[[Target, str | None], bytes] = lambda *_: b"",
     ) -> None:
         self._transport = transport
         self._parsing = parsing
         self._calls_back = calls_back
+        self._token_for = token_for
         self.acknowledgements = AcknowledgementAddresses()
 
     async def exchange(
@@ -79,15 +87,43 @@ class SequenceProtocol:
         """
         sent = _in_sequence(request, sequence, number)
         if sequence.acks_to is None or not is_callable(sequence.acks_to):
-            answer = await self._transport.send(sent)
-            return answer, await self.read(answer.document)
+            answer = await self._sent(sent)
+            said = await self.read(answer.document)
+            return answer, self._unbound(request, sequence, said)
         with self.acknowledgements.expect(sequence.create_id or "") as queue:
-            answer = await self._transport.send(sent)
+            answer = await self._sent(sent)
             said = await self.read(answer.document)
             if said is None and 200 <= answer.status < 300:
                 decides = partial(decides_on, sequence, number)
                 said = await self.acknowledgements.word(queue, decides, CALLED_BACK)
-            return answer, said
+            return answer, self._unbound(request, sequence, said)
+
+    async def _sent(self, request: Request) -> Answer:
+        """Send a message of a sequence. That a credential is not accepted is an answer where it may
+        be the sequence alone that is bound to another.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+        try:
+            return await self._transport.send(request)
+        except SendFailed as error:
+            if error.answer is None or not self._token_for(request.target, request.owner):
+                raise
+            return error.answer
+
+    def _unbound(
+        self, request: Request, sequence: OutgoingSequence, said: ReliableMessage | None
+    ) -> ReliableMessage | None:
+        """*said*, where a consumer does not take our certificate in a sequence: it is bound to the
+        one before, so it is as one that the consumer does not know, and another begins."""
+        if said is None or not isinstance(said.fault, PeerFault):
+            return said
+        code = said.fault.subcode or said.fault.code
+        if code != _OTHER_TOKEN or not self._token_for(request.target, request.owner):
+            return said
+        unknown = RmFault(FaultName.UNKNOWN_SEQUENCE, sequence.identifier)
+        return replace(said, rm=sequence.wire.rm, fault=unknown)
 
     async def _ask(
         self, request: Request, create_id: str, answers: Callable[[ReliableMessage], bool]
@@ -152,8 +188,14 @@ class SequenceProtocol:
             acks_to: Where the consumer acknowledges.
         """
         to = _reply_to(like.target, acks_to)
+        token = self._token_for(like.target, like.owner)
         action, envelope = write_message(
-            wire, CreateSequence(acks_to), to=consumer, message_id=create_id, reply_to=to
+            wire,
+            CreateSequence(acks_to, token=token or None),
+            to=consumer,
+            message_id=create_id,
+            reply_to=to,
+            blocks=[uses_token_block(wire.rm, wire.soap)] if token else (),
         )
         try:
             answer, said = await self._ask(_own(like, wire, action, envelope), create_id, _is_made)

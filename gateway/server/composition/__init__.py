@@ -80,6 +80,7 @@ def _below_endpoints(
         base.token_roles,
         sending.transports,
         base.signed_topics,
+        base.atna,
         base.archive,
         base.copies,
         requests.mailboxes,

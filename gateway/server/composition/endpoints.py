@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from filters import engine
 from gateway.delivery.scheduler import SECONDS
-from gateway.delivery.verdicts import Verdict
+from gateway.delivery.verdicts import NOTHING_SENT, Verdict
 from gateway.http import ConnectionGate
 from gateway.observing.masking import Mask
 from gateway.observing.rates import Counters, Rates
@@ -40,6 +40,7 @@ from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from gateway.web.shared_failures import SharedFailures
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
+from gateway.web.tenant_overviews import TenantOverviews
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
 
@@ -82,7 +83,9 @@ class Endpoints:
             base=base.peers.base,
             audit=base.audit,
             security=_message_security(base),
+            receipts=requests.receipts,
             event_types=event_types,
+            admission=base.admission,
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
         self.events = EventRoom(
@@ -145,6 +148,9 @@ class Endpoints:
             TopicCatalogue(base.store, base.producer.topics, protected),
             explainer,
             self._overviews(base, sending),
+            TenantOverviews(
+                base.store, base.table, sending.delivery.dispatchers, base.storage.owner_bytes
+            ),
             Topologies(
                 base.table,
                 sending.delivery.dispatchers,
@@ -210,7 +216,7 @@ class Endpoints:
         return Counters(
             accepted=sending.publishing.operations.accepted,
             delivered=delivered,
-            failed=sum(verdicts.values()) - delivered - verdicts[Verdict.EXPIRED],
+            failed=sum(verdicts.values()) - delivered - sum(verdicts[one] for one in NOTHING_SENT),
             refused=sum(self.soap.service.refusals.values()),
             seconds=tuple(sending.delivery.dispatchers.scheduler.seconds[Verdict.DELIVERED].counts),
         )
@@ -258,6 +264,7 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
         return None
     from gateway.security.ws_security_files import WsSecurityFile
     from gateway.soap.message_security import MessageSecurity
+    from gateway.soap.own_addresses import OwnAddresses
     from gateway.soap.replay_cache import ReplayCache
     from mediation.ws_security import Algorithms, read_decryption_keys, read_trust
 
@@ -273,6 +280,7 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
         ReplayCache(base.store),
         base.parsing,
         base.settings.documents,
+        OwnAddresses({base.peers.base, *base.peers.bases, *said.addresses}, base.settings.hosts),
         signers,
         keys,
         cbc=said.cbc,

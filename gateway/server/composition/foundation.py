@@ -4,13 +4,18 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from adapters import Delivery, XPathFilterAdapter
-from filters import Filter
+from adapters.tenant_admission import TenantAdmission
+from filters import Filter, Topic, parse_clark
+from gateway.atna.room import AtnaRoom
 from gateway.delivery import WorkSharing
+from gateway.delivery.attempt import MayGet
 from gateway.discovery.node_factory import DiscoveryUnusable
+from gateway.discovery.rights import event_verifier
 from gateway.discovery.room import TopicProtection, protect_topics
 from gateway.discovery.settings import DiscoverySettings
 from gateway.http import HttpSettings
 from gateway.http.limits import limits_of
+from gateway.model.subscriber_grants import Holds, SubscriberGrant
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.event_copies import Copies, load_copies
@@ -32,10 +37,14 @@ from gateway.server.storage import open_storage
 from gateway.server.telemetry import TelemetryRoom
 from gateway.server.token_roles import TokenRolesRoom
 from gateway.settings.settings import WITHIN, Settings
+from gateway.signed_topics.requirements import Requirement
 from gateway.signed_topics.room import SignedTopicsRoom
+from gateway.signed_topics.settings import MAX_AGE
 from gateway.soap.room import endpoint_rules
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking
+from mediation.discovery import EventSigners
+from mediation.model.messages import Subscription
 
 
 class Foundation:
@@ -57,6 +66,7 @@ class Foundation:
         self.state = RunState()
         self.peers = peers_of(settings, listening)
         self.parsing = Parsing()
+        self.admission = TenantAdmission()
         self.table = SubscriptionTable()
         self.limits = limits_of(settings.documents)
         http = HttpSettings(
@@ -69,9 +79,19 @@ class Foundation:
         identities, identification = self.peers.identities, self.peers.identification
         self.audit: Audit = NO_AUDIT
         self.identity: IdentityRoom | None = None
+        self.atna: AtnaRoom | None = None
         if identities is not None:
-            log = AuditLog(settings.audit or settings.data / "audit.jsonl", settings.audit_days)
-            self.audit, self.identity = log, IdentityRoom(identities, identification, log)
+            log = AuditLog(
+                settings.audit or settings.data / "audit.jsonl",
+                settings.audit_days,
+                documents=settings.atna is not None,
+            )
+            self.audit, self.identity = (
+                log,
+                IdentityRoom(identities, identification, log, settings.believed_authorities),
+            )
+            if settings.atna is not None:
+                self.atna = AtnaRoom(settings.atna, log.path, self.peers.base)
         self.token_roles: TokenRolesRoom | None = None
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
@@ -106,11 +126,7 @@ class Foundation:
                 self.store, self.peers.identification, shared=self.sharing.shared
             )
         self.protection = await self._protect_topics()
-        self.signed_topics = (
-            SignedTopicsRoom(settings.signed_topics, self.store, self.parsing)
-            if settings.signed_topics
-            else None
-        )
+        self.signed_topics = self._signed_topics()
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None
         self.copies = (
             CopiesRoom(Copies(load_copies(settings.amqp_copies), self.store))
@@ -133,6 +149,7 @@ class Foundation:
             once=self._once(),
             passes=signed.checks.is_signed if (signed := self._signed_native) else None,
             producer=self.producer.documents.of,
+            admission=self.admission,
         )
         self.messaging = MessagingRoom(self.filtering, self._filters, self.table.owner)
 
@@ -147,6 +164,13 @@ class Foundation:
             named=self.settings.public_url is not None,
             shared=self.sharing.shared,
         )
+
+    def _signed_topics(self) -> SignedTopicsRoom | None:
+        rows, protection = self.settings.signed_topics, self.protection
+        if protection is not None:
+            advertised = advertised_requirements(protection)
+            return SignedTopicsRoom(rows, self.store, self.parsing, advertised)
+        return SignedTopicsRoom(rows, self.store, self.parsing) if rows else None
 
     @property
     def _signed_native(self) -> SignedTopicsRoom | None:
@@ -173,11 +197,62 @@ class Foundation:
 
         return both
 
+    @property
+    def may_get(self) -> MayGet | None:
+        """Whether a subscriber may get what is on a topic now, by the rules and by what its
+        creator has granted; None: everybody may get everything."""
+        identification, rights = self.peers.identification, self.rights
+        if rights is None and not identification.required:
+            return None
+
+        def may_get(subscription: Subscription, topic: Topic | None) -> bool:
+            if not identification.may_receive(subscription.owner, topic):
+                return False
+            return rights is None or topic is None or rights.may_get_current(topic, subscription)
+
+        return may_get
+
+    @property
+    def grant_holds(self) -> Holds | None:
+        """Whether the right is still good by which a mailbox was given a message; None: no rules
+        say who may have what."""
+        identification, rights = self.peers.identification, self.rights
+        if rights is None and not identification.required:
+            return None
+
+        def holds(grant: SubscriberGrant) -> bool:
+            topics = [parse_clark(text) if text else None for text in grant.topics]
+            return all(
+                identification.may_receive(grant.owner, topic)
+                and (rights is None or topic is None or rights.still_holds(topic, grant.delegation))
+                for topic in topics
+            )
+
+        return holds
+
     def _share_of(self, key: str) -> str | None:
         """The owner whose share of time a filter uses: a stranger has one share for all filters."""
         owner = self.table.owner(key)
         trusted = owner is None or self.peers.identification.trusts_owner(owner)
         return None if trusted else owner
+
+
+def advertised_requirements(
+    protection: TopicProtection,
+) -> Callable[[Topic], Requirement | None]:
+    """What tells who has to sign the events of a topic, by the word of its creator."""
+    trust = protection.node.verifier.trust
+    verifier = event_verifier(trust)
+
+    def find(topic: Topic) -> Requirement | None:
+        demand = protection.topics.demand_of(topic)
+        if demand is None:
+            return None
+        alone = demand.signers is EventSigners.CREATOR
+        names = frozenset({demand.creator}) if alone else frozenset[str]()
+        return Requirement(verifier, names, MAX_AGE)
+
+    return find
 
 
 def node_settings(settings: Settings) -> DiscoverySettings:

@@ -1,6 +1,8 @@
 """The fourth step: the rooms that carry out requests beside publishing and subscribing: mailboxes,
 channels, relays, sources, WS-Resources, sequences."""
 
+from typing import TYPE_CHECKING
+
 from gateway.channels.room import ChannelRoom, DirectoryRoom, RelayRoom
 from gateway.mailboxes.room import MailboxRoom
 from gateway.resources.room import ResourceRoom
@@ -10,6 +12,9 @@ from gateway.server.composition.sending import Sending
 from gateway.server.composition.subscribing import Subscribing
 from gateway.soap.replies import Replies
 from gateway.sources.room import KeeperRoom
+
+if TYPE_CHECKING:
+    from gateway.soap.receipts import Receipts
 
 
 class Requests:
@@ -48,6 +53,7 @@ class Requests:
             base.limits,
             base.peers.identification,
             base.asking.http,
+            base.audit,
         )
         self.directory = None
         if settings.directory is not None:
@@ -64,6 +70,7 @@ class Requests:
             publishing,
             base.table,
             at_channel=self.channels.channels.selecting,
+            identification=base.peers.identification,
             base=base.peers.base,
         )
         self.resources = ResourceRoom(
@@ -77,6 +84,7 @@ class Requests:
         self.replies = Replies(
             transport, policy, has_agreed=lambda target: probations.has_agreed(target.destination)
         )
+        self.receipts = _receipts(base)
         self.sequences = None
         if settings.takes_sequences:
             self.sequences = SequenceRoom(
@@ -86,5 +94,23 @@ class Requests:
                 base.storage.owner_bytes,
                 may_name=self.replies.may_name,
                 send=self.replies.send_again,
+                sign=self.receipts.sign_acknowledgement if self.receipts is not None else None,
                 shared=sharing.shared,
             )
+
+
+def _receipts(base: Foundation) -> "Receipts | None":
+    """What signs receipts; None where the gateway has no key for that.
+
+    Raises:
+        WsSecurityFileUnusable: The file of the key cannot be used.
+    """
+    path = base.settings.ws_security.signing_key
+    if path is None:
+        return None
+    from gateway.security.ws_security_files import WsSecurityFile
+    from gateway.soap.receipts import Receipts
+    from mediation.ws_security import read_key_and_certificate
+
+    signer = WsSecurityFile("signing_key", path, read_key_and_certificate)
+    return Receipts(signer, base.parsing, base.audit)

@@ -29,8 +29,11 @@ class Sending:
             shared=sharing.shared,
             trusts=trusts,
             owner_bytes=owner_bytes,
+            holds=base.grant_holds,
         )
-        self.transports = TransportRoom(settings, peers, self.boxes, base.parsing, respond)
+        self.transports = TransportRoom(
+            settings, peers, self.boxes, base.parsing, respond, base.audit
+        )
         self.delivery = DeliveryRoom(
             settings,
             base.store,
@@ -44,7 +47,10 @@ class Sending:
             trusts=trusts,
             entries=lambda: base.table.entries,
             spans=base.spans,
+            may_get=base.may_get,
             system_events=SystemEvents(peers.producer),
+            admission=base.admission,
+            audit=base.audit,
         )
         self.sources = SourceRoom(
             settings, base.store, peers.policy, sharing, base.producer, base=peers.base
@@ -75,6 +81,7 @@ class Sending:
             endpoint=peers.producer,
             mailboxes_each=self.boxes.most,
             spans=base.spans,
+            audit=base.audit,
         )
 
 

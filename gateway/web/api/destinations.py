@@ -1,17 +1,23 @@
 """``/api/v1/destinations``: where deliveries fail, whether hosts have agreed to get any, and what
 operators decide about them."""
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel
 
+from gateway.delivery import Entry
 from gateway.delivery.destination_decisions import DestinationDecisions
 from gateway.delivery.destinations.failures import KEPT
+from gateway.delivery.status import host_shown
 from gateway.model.host_decisions import Decision
-from gateway.routes import Dependency
-from gateway.web.dependencies import Asking
+from gateway.routes import Dependency, open_to_tenants
+from gateway.security.principals import tenant_of
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.dependencies import Asking, TenantSeen
 from gateway.web.destinations import Destinations, host_of
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
@@ -25,6 +31,7 @@ class DestinationParts:
     asking: Asking
     destinations: Destinations
     decisions: DestinationDecisions
+    table: SubscriptionTable
 
 
 router = APIRouter(prefix="/destinations", tags=["subscriptions"], route_class=JsonRoute)
@@ -44,16 +51,33 @@ class DestinationPage(BaseModel, extra="forbid"):
 
 
 @router.get("")
+@open_to_tenants
 async def list_failing_destinations(
-    parts: Given, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
+    parts: Given, tenant: TenantSeen, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
 ) -> DestinationPage:
     """Destinations to which attempts failed, that with the most failures first. This gateway's
     own attempts count, since its start, for the thousand destinations that failed last. Behind
     them those whose hosts are on probation, hosts about which an operator has decided, and hosts
     that did not agree. Of each, whether its host has agreed to get messages, why, and which
-    credentials are shown there."""
+    credentials are shown there. Who is of a tenant sees the destinations of its subscriptions,
+    with failures of these alone."""
     listed = parts.destinations.listed(limit)
+    if tenant is not None:
+        entries = list(parts.table.entries)
+        addresses = await asyncio.to_thread(_destinations_of, tenant, entries)
+        listed = parts.destinations.of_tenant(tenant, addresses, limit)
     return DestinationPage(destinations=[*map(destination_view, listed)])
+
+
+def _destinations_of(tenant: str, entries: Iterable[Entry]) -> list[str]:
+    """The first destinations of those *entries* that are of *tenant*: a page of them, and as many
+    as may stand before these because they fail."""
+    found = {
+        host_shown(one.target.destination)
+        for one in entries
+        if tenant_of(one.subscription.owner) == tenant
+    }
+    return sorted(found)[: 2 * KEPT]
 
 
 @router.post("/{destination:path}/approve")

@@ -69,6 +69,9 @@ class SourceRequest(BaseModel, extra="forbid"):
     allow_basic: bool = Field(
         False, description="The password may go over http as it is, where nothing else is taken."
     )
+    negotiate: bool = Field(
+        False, description="It is proved by Negotiate (Kerberos, NTLM), and by nothing else."
+    )
 
 
 class SourcePage(BaseModel, extra="forbid"):
@@ -136,11 +139,11 @@ async def remove_source(entry: Named, sources: Given) -> None:
 
 def _login(asked: SourceRequest) -> Login | None:
     if asked.user is None:
-        if asked.password is not None or asked.allow_basic:
+        if asked.password is not None or asked.allow_basic or asked.negotiate:
             raise HTTPException(422, "user: a password is somebody's.")
         return None
     password = "" if asked.password is None else asked.password.get_secret_value()
-    return Login(asked.user, password, asked.allow_basic)
+    return Login(asked.user, password, asked.allow_basic, asked.negotiate)
 
 
 def _version(name: str) -> Version:

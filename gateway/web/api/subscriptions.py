@@ -303,7 +303,8 @@ async def send_again(
     message must wait for this subscription, or have died, or be one of the last that are kept
     (`console_messages`). One that the subscription's filter does not take is refused with 409,
     unless it is forced."""
-    notification = await parts.messages.for_subscription(asked.message, entry.id)
+    tenant = tenant_of(entry.subscription.owner)
+    notification = await parts.messages.for_subscription(asked.message, entry.id, tenant)
     if notification is None:
         raise HTTPException(
             404,

@@ -7,14 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response
 
-from filters import Expression, Filter
+from filters import Expression, Filter, Reason, Refused
 from filters.dialects import TOPIC_FULL
 from gateway.observing.masking import Mask
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
-from gateway.routes import Dependency
+from gateway.routes import Dependency, open_to_tenants
+from gateway.security.authorise import authorise
+from gateway.security.principals import Principal
 from gateway.security.rights import Right
-from gateway.web.dependencies import Asking
+from gateway.web.dependencies import Asking, TenantSeen
 from gateway.web.parameters import Text
 from gateway.web.tap_streams import TapStream
 from gateway.web.validation import JsonRoute
@@ -70,9 +72,11 @@ data: {_LOST.model_dump_json()}
         }
     },
 )
+@open_to_tenants
 async def watch(
     request: Request,
     parts: Given,
+    tenant: TenantSeen,
     topic: Annotated[
         Text | None,
         Query(description="A topic expression of the Full dialect: `storms//.`", min_length=1),
@@ -90,8 +94,9 @@ async def watch(
 ) -> Response:
     """Watch what passes this gateway: of each message its topic, its publisher's id, how many
     subscriptions it matched, and what became of it, half a second later. Nothing is consumed. Eight
-    may watch at a time; who reads too slowly is told how much was dropped. It ends within a second
-    when who watches has no right to it any more."""
+    may watch at a time; of each tenant two, who see what is that tenant's. Who reads too slowly is
+    told how much was dropped. It ends within a second when who watches has no right to it any
+    more."""
     namespaces = dict(one.split("=", 1) for one in ns if "=" in one)
     if len(namespaces) != len(ns):
         raise HTTPException(422, "ns: must be a prefix, `w=urn:w`, once each.")
@@ -100,6 +105,12 @@ async def watch(
         topics=() if topic is None else (Expression(topic, TOPIC_FULL, declared),),
         contents=() if xpath is None else (Expression(xpath, namespaces=declared),),
     )
+
+    def check(principal: Principal) -> None:
+        if principal.tenant != (tenant or ""):
+            raise Refused(Reason.NOT_ALLOWED, "What is seen is another tenant's.")
+        authorise(principal, Right.READ)
+
     return TapStream(
         parts.taps,
         parts.traces,
@@ -108,5 +119,6 @@ async def watch(
         sample=sample,
         payload=payload,
         mask=parts.mask,
-        refused=partial(parts.asking.until_refused, request, Right.READ),
+        tenant=tenant,
+        refused=partial(parts.asking.until_refused, request, check),
     )

@@ -13,7 +13,9 @@ from gateway.security.tenant_quotas import TenantQuotas, Tenants
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking
+from gateway.web.tenant_overviews import TenantOverviews
 from gateway.web.validation import JsonRoute
+from gateway.web.views.tenants import TenantOverviewView, tenant_overview_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class TenantParts:
     table: SubscriptionTable
     mailboxes: Mailboxes
     owner_bytes: OwnerBytes
+    overviews: TenantOverviews
 
 
 router = APIRouter(prefix="/tenants", tags=["tenants"], route_class=JsonRoute)
@@ -68,11 +71,24 @@ async def list_tenants(request: Request, parts: Given) -> TenantPage:
 @open_to_tenants
 async def show_tenant(name: str, request: Request, parts: Given) -> TenantView:
     """One tenant."""
+    return await _view(await _find(name, request, parts), parts)
+
+
+@router.get("/{name}/overview")
+@open_to_tenants
+async def show_tenant_overview(name: str, request: Request, parts: Given) -> TenantOverviewView:
+    """The figures of one tenant: what it has, what waits, what died, which of its consumers fail.
+    They are made once in five seconds at most."""
+    return tenant_overview_view(await parts.overviews.overview(await _find(name, request, parts)))
+
+
+async def _find(name: str, request: Request, parts: TenantParts) -> TenantQuotas:
+    """The tenant called *name*, if who asks sees it."""
     seen = await _seen_by(request, parts)
     found = parts.tenants.get(name)
     if found is None or not seen(found):
         raise HTTPException(404, "There is no such tenant.")
-    return await _view(found, parts)
+    return found
 
 
 async def _seen_by(request: Request, parts: TenantParts) -> Callable[[TenantQuotas], bool]:

@@ -15,7 +15,7 @@ from filters.queries import Query as TopicQuery
 from filters.queries import compile_query
 from gateway.observing.traces import MessageTraces, Trace, latest_by_topic
 from gateway.routes import Dependency
-from gateway.web.catalogue import TopicCatalogue
+from gateway.web.catalogue import Page, TopicCatalogue
 from gateway.web.catalogue.asyncapi import asyncapi_document
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
@@ -77,10 +77,16 @@ async def list_topics(
     else:
         page = await parts.topics.search(_read_words(q), after, limit)
     if format == "asyncapi":
-        return JSONResponse(asyncapi_document(page, parts.base), media_type=ASYNCAPI_TYPE)
+        return await asyncio.to_thread(_asyncapi, page, parts.base)
     latest = await parts.latest()
     views = [topic_view(topic, latest.get(topic.topic or "")) for topic in page.topics]
     return TopicPage(topics=views, next=page.next)
+
+
+def _asyncapi(page: Page, base: str) -> JSONResponse:
+    """Write *page* as AsyncAPI. In a thread: to read a JSON Schema of 16 KB takes 1.2 ms, and a
+    page may have 500."""
+    return JSONResponse(asyncapi_document(page, base), media_type=ASYNCAPI_TYPE)
 
 
 def _read_words(text: str) -> TopicQuery:

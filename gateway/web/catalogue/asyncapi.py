@@ -4,6 +4,7 @@ The application that it describes is the gateway, which sends what is published 
 who subscribed. What AsyncAPI has no word for is in extensions, ``x-dragoman-...``.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.web.catalogue.known_topics import KnownTopic, Owner, Page
+from mediation.discovery import Schema, SchemaType, read_json_schema
 
 ASYNCAPI = "3.0.0"
 
@@ -66,7 +68,11 @@ def _channel(topic: KnownTopic) -> dict[str, Any]:
         "address": topic.topic,
         "title": title_of(topic),
         "servers": [{"$ref": "#/servers/gateway"}],
-        "messages": {"notification": {"$ref": "#/components/messages/notification"}},
+        "messages": {
+            "notification": {"$ref": "#/components/messages/notification"}
+            if topic.schema is None
+            else _message(topic.schema)
+        },
         "x-dragoman-origin": topic.origin.value,
     }
     if topic.texts:
@@ -82,9 +88,44 @@ def _channel(topic: KnownTopic) -> dict[str, Any]:
         "mark": topic.mark,
         "paths": list(topic.paths),
         "encrypted": topic.encrypted,
+        "signed-by": None if topic.signers is None else topic.signers.value,
     }
     channel.update({f"x-dragoman-{name}": value for name, value in more.items() if value})
     return channel
+
+
+def _message(schema: Schema) -> dict[str, Any]:
+    """The event of a topic whose owner says what it looks like."""
+    return {
+        "name": "notification",
+        "title": "An event",
+        "contentType": content_type_of(schema),
+        "payload": payload_schema(schema),
+    }
+
+
+def payload_schema(schema: Schema) -> dict[str, Any]:
+    """A Multi Format Schema Object. AsyncAPI names drafts of JSON Schema to 07; later ones are
+    named alike, and XML Schema by its media type, as it lets them be."""
+    if schema.type is SchemaType.XSD:
+        return {"schemaFormat": schema.type.value, "schema": schema.text}
+    found = read_json_schema(schema)
+    return {"schemaFormat": f"{schema.type.value};version={draft_of(found)}", "schema": found}
+
+
+def draft_of(schema: Mapping[str, Any]) -> str:
+    """The draft in which a JSON Schema is written, such as ``draft-07``; that where it does not
+    say."""
+    said = _DRAFT.fullmatch(str(schema.get("$schema", "")))
+    return "draft-07" if said is None else f"draft-{said[1]}"
+
+
+_DRAFT = re.compile(r"https?://json-schema\.org/draft[-/]([0-9][0-9-]{1,9})/schema#?")
+
+
+def content_type_of(schema: Schema) -> str:
+    """The media type of the events."""
+    return "application/xml" if schema.type is SchemaType.XSD else "application/json"
 
 
 def title_of(topic: KnownTopic) -> str:

@@ -16,6 +16,8 @@ from gateway.store import Store, known_topics
 from gateway.store.known_topics import AdvertisedRow
 from mediation.discovery import (
     EncryptedAdvertisement,
+    EventSigners,
+    Schema,
     SignedTopicAdvertisement,
     read_advertisement,
     read_as,
@@ -75,6 +77,8 @@ class KnownTopic:
     paths: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
+    schema: Schema | None = None
+    signers: EventSigners | None = None
 
     @property
     def described(self) -> Described:
@@ -271,4 +275,6 @@ def _read(row: AdvertisedRow) -> KnownTopic:
         paths=descriptors.paths,
         texts=descriptors.texts,
         keywords=descriptors.keywords,
+        schema=descriptors.schema,
+        signers=descriptors.signers,
     )

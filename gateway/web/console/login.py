@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from filters import Refused
 from gateway.http import client_address, public_base
+from gateway.model.hosts import is_loopback
 from gateway.security.identities import Issuer
 from gateway.security.sessions import Sessions
-from gateway.settings.values import is_loopback
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering

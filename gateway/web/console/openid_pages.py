@@ -1,11 +1,16 @@
 """Login to the console at an identity provider, and back (`gateway.security.openid_login`)."""
 
+import time
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from filters import Reason, Refused
 from gateway.http import public_base
+from gateway.security.principals import side_of
+from gateway.security.quotas import QuotaExceeded
 from gateway.security.sessions import Sessions
+from gateway.token_bucket import TokenBucket
 from gateway.web.console.login import HOME, Login, first_of
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
@@ -16,6 +21,9 @@ STATE_COOKIE = "__Host-dragoman-login"
 """The cookie of a login under way: it comes along when the identity provider sends the browser
 back, which that of a session does not."""
 
+RATE, AT_ONCE = 20 / 60, 20.0
+"""Logins that an address may begin or end a second, and at once: each has the gateway ask an
+identity provider, and several people may be behind one address."""
 LONGEST_PAGE = 1000
 """Bytes of the address of a page that the cookie of a login has room for."""
 
@@ -31,6 +39,7 @@ class OpenIdPages:
         self._login = login
         self._rendering = rendering
         self._asking = asking
+        self._logins = TokenBucket(RATE, AT_ONCE)
 
     async def begin(self, request: Request) -> Response:
         """``/console/login/openid?issuer=``: to the identity provider."""
@@ -40,11 +49,12 @@ class OpenIdPages:
         if issuer is None:
             return await self._login.page(request, page, "Nobody can log in there.", 404)
         try:
+            self._check_rate(request)
             where, cookie = await self._openid.begin(
                 issuer, returns_to=f"{self._base(request)}{BACK}", page=page
             )
         except Refused as refused:
-            return await self._login.page(request, page, refused.text, 503)
+            return await self._login.page(request, page, refused.text, _status_of(refused))
         answer = await self._on_to(where)
         answer.set_cookie(
             STATE_COOKIE, cookie, max_age=600, secure=True, httponly=True, samesite="lax", path="/"
@@ -58,6 +68,7 @@ class OpenIdPages:
             if "error" in said:
                 text = f"The identity provider refused: {said['error'][:100]}."
                 raise Refused(Reason.NOT_IDENTIFIED, text)
+            self._check_rate(request)
             done = await self._openid.finish(
                 said.get("state", ""),
                 request.cookies.get(STATE_COOKIE, ""),
@@ -66,8 +77,7 @@ class OpenIdPages:
             )
         except Refused as refused:
             self._login.note(request, "", refused.text)
-            status = 503 if refused.reason is Reason.UNAVAILABLE else 401
-            return await self._login.page(request, HOME, refused.text, status)
+            return await self._login.page(request, HOME, refused.text, _status_of(refused))
         self._login.note(request, done.identity.owner)
         self._login.end(request)  # One that there was before: a token is new with each login.
         # The next page is asked for by this one: after a redirect from another site a browser
@@ -86,8 +96,24 @@ class OpenIdPages:
             where = await self._openid.end(found, f"{self._base(request)}{LOGIN}")
         return None if where is None else await self._on_to(where)
 
+    def _check_rate(self, request: Request) -> None:
+        """Bound what strangers have the gateway ask identity providers.
+
+        Raises:
+            QuotaExceeded: The address of *request* began or ended too many logins.
+        """
+        asking = self._asking.of_connection(request)
+        if not asking.limits.quotas:
+            return
+        if wait := self._logins.take(side_of(asking.address), time.monotonic()):
+            raise QuotaExceeded(Reason.RATE, "Too many logins: wait a minute.", retry_after=wait)
+
     def _base(self, request: Request) -> str:
         return public_base(request.scope, self._asking.http)
 
     async def _on_to(self, where: str) -> Response:
         return await self._rendering.page("going_on.html", where=where, here="")
+
+
+def _status_of(refused: Refused) -> int:
+    return {Reason.UNAVAILABLE: 503, Reason.RATE: 429}.get(refused.reason, 401)

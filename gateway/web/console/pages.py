@@ -27,10 +27,30 @@ async def overview(request: Request, console: Given) -> Response:
     """How the gateway is, on one page."""
     answer = await ask(request, "GET", "/overview")
     if answer.status == 404:  # It is the default tenant's.
-        return redirect("/console/subscriptions")
+        return await _tenant_overview(request, console)
     if not answer.succeeded:
         return await refuse(console, answer)
     return await console.rendering.page("overview.html", now=answer.value, here="overview")
+
+
+async def _tenant_overview(request: Request, console: Console) -> Response:
+    """How the tenant of who asks is."""
+    answer = await ask(request, "GET", "/tenants")
+    if answer.succeeded and answer.value["tenants"]:
+        path = f"/tenants/{segment(answer.value['tenants'][0]['name'])}"
+        answer = await ask(request, "GET", f"{path}/overview")
+    if not answer.succeeded:
+        return await refuse(console, answer)
+    if "tenants" in answer.value:  # Its tenant is no more.
+        return redirect("/console/subscriptions")
+    quotas = await ask(request, "GET", path)
+    return await console.rendering.page(
+        "tenant_overview.html",
+        now=answer.value,
+        quotas=quotas.value if quotas.succeeded else {},
+        json=f"{ROOT}{path}/overview",
+        here="overview",
+    )
 
 
 @router.get("/search")

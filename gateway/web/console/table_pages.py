@@ -44,6 +44,7 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
     answer = await ask(request, "GET", f"/{table.name}", {"limit": PAGE, **query, **after(request)})
     if not answer.succeeded:
         return await refuse(console, answer)
+    table = table.offered_for(answer.value[table.rows])
     following = answer.value.get("next")
     names = [one.name for one in table.narrowings if one.name in query]
     narrowed = {name: query[name][0] for name in names}

@@ -5,7 +5,7 @@ A list of the administration that operators should see is a row here; it needs n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -141,6 +141,7 @@ class Table:
         has_payloads: Whether that page can show a message, which it does when it is asked to.
         related: What it shows of other lists.
         addition: What is asked for to add a row; None where that is not done here.
+        may_act: The field of a row that says whether who sees it may act; empty: it may.
     """
 
     name: str
@@ -156,6 +157,13 @@ class Table:
     has_payloads: bool = False
     related: Sequence[Related] = ()
     addition: Addition | None = None
+    may_act: str = ""
+
+    def offered_for(self, rows: Sequence[Mapping[str, Any]]) -> "Table":
+        """This table with its actions, or without them where they are not for who sees *rows*."""
+        if self.may_act and not all(row[self.may_act] for row in rows):
+            return replace(self, actions=())
+        return self
 
     def action(self, name: str) -> Action | None:
         return next((one for one in self.actions if one.name == name), None)
@@ -535,6 +543,7 @@ TOPICS = Table(
         Column("Expires", "expires", Kind.TIME),
     ),
     "No topic is known. Publish something: `dragoman publish --topic storms storm.xml`.",
+    narrowings=(Narrowing("q", "Words", hint="storm harbour"),),
     related=(
         Related("Who subscribes", "subscriptions", "topic", "topic"),
         Related("Dead letters", "deadletters", "topic", "topic"),
@@ -602,6 +611,7 @@ DESTINATIONS = Table(
         ),
     ),
     shown=False,
+    may_act="decides",
 )
 
 TABLES: Mapping[str, Table] = {

@@ -38,6 +38,7 @@ from mediation.model.versions import EventForm, Version
 PATH = "/events"
 _BELOW = f"{PATH}/topic/"
 _METHODS = "POST, OPTIONS"
+RECEIPT_HEADER = "Dragoman-Receipt"
 _REQUEST_ORIGIN = b"webhook-request-origin"
 _log = structlog.get_logger("dragoman.events")
 
@@ -90,12 +91,16 @@ class EventEndpoint:
             await _respond(send, 200, _permission(scope["headers"], principal))
             return
         try:
-            principal = await self._identification.identify(facts)
+            try:
+                principal = await self._identification.identify(facts)
+            except Refused as refused:
+                self._service.note_unproved(principal, "Publish", refused)
+                raise
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "Events are sent with POST.", {"Allow": _METHODS})
             admit = partial(self._admit_body, principal)
             body = await read_body(receive, scope, self._limits, admit=admit)
-            await self._take(scope, body, principal, facts.certificate)
+            answered = await self._admitted(scope, body, principal, facts.certificate)
         except HttpRefusal as refusal:
             self._note(f"http-{refusal.status}", refusal.text, scope, principal)
             await _refuse(send, refusal.status, refusal.text, None, refusal.headers)
@@ -109,15 +114,26 @@ class EventEndpoint:
             _log.exception("events.internal-error")
             await _refuse(send, 500, "Something went wrong here; it is in our log.", "internal", {})
         else:
-            await _respond(send, 202, {})
+            await _respond(send, 202, answered)
 
     def _note(self, reason: str, text: str, scope: Scope, principal: Principal) -> None:
         self._service.note_refusal(reason, text, peer=principal.address, path=scope["path"])
 
+    async def _admitted(
+        self, scope: Scope, body: bytes, principal: Principal, certificate: bytes | None
+    ) -> dict[str, str]:
+        """As `_take`, when a request of the tenant is admitted."""
+        admission = self._service.admission
+        if not admission.needed(principal.tenant):
+            return await self._take(scope, body, principal, certificate)
+        async with admission.request(principal.tenant, len(body)):
+            return await self._take(scope, body, principal, certificate)
+
     async def _take(
         self, scope: Scope, body: bytes, principal: Principal, certificate: bytes | None
-    ) -> None:
-        """Publish the events of a request; they are durable on return.
+    ) -> dict[str, str]:
+        """Publish the events of a request; they are durable on return. The headers of the answer:
+        the receipt, where one is asked for.
 
         Raises:
             Refused: None of them is published.
@@ -144,7 +160,7 @@ class EventEndpoint:
             len(body), parse, trusted=not principal.limits.quotas, owner=principal.owner
         )
         if not notifications:  # An empty batch is one.
-            return
+            return {}
         context = Context(
             EventForm.BATCHED if len(notifications) > 1 else EventForm.STRUCTURED,
             version=Version.CLOUDEVENTS,
@@ -162,6 +178,12 @@ class EventEndpoint:
             via=_header(headers, VIA_HEADER),
         )
         await self._service.execute(inbound, Incoming(context, Publish(notifications)))
+        receipts = self._service.receipts
+        if receipts is None or not receipts.are_asked(headers):
+            return {}
+        ids = [one.id for one in notifications]
+        receipt = await receipts.of_events(body, ids, inbound)
+        return {RECEIPT_HEADER: receipt, "Preference-Applied": "receipt"}
 
 
 def _topic_of(path: str) -> Topic | None:
@@ -230,7 +252,10 @@ def describe_events(schema: dict[str, Any]) -> None:
             },
         },
         "responses": {
-            "202": {"description": "The events are accepted, and durable."},
+            "202": {
+                "description": "The events are accepted, and durable. Where the request says "
+                f"`Prefer: receipt`, and the gateway signs, `{RECEIPT_HEADER}` has a receipt.",
+            },
             **dict.fromkeys(("400", "413", "415", "429", "503"), refused),
         },
     }

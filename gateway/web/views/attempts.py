@@ -29,7 +29,8 @@ class AttemptView(BaseModel):
     ended: datetime
     seconds: float = Field(description="How long it took.")
     verdict: str = Field(
-        description="delivered, retry, rejected, gone, unwanted or broken, as in the metrics."
+        description="delivered, retry, rejected, gone, unwanted, broken or withdrawn, as in the "
+        "metrics."
     )
     status: int | None = Field(description="Of the answer; null where there was none.")
     error: str | None = Field(description="What went wrong, in words; null where nothing did.")

@@ -27,8 +27,10 @@ class DestinationView(BaseModel, extra="forbid"):
     )
     why: str = Field(description="Why that is so: who decided, or what was found out.")
     credentials: list[str] = Field(
-        description="The names of the credentials that consumers there are shown."
+        description="The names of the credentials that consumers there are shown; a tenant is told "
+        "of none."
     )
+    decides: bool = Field(description="Whether who asks may approve of its host, or forbid it.")
 
 
 def destination_view(destination: Destination) -> DestinationView:
@@ -43,4 +45,5 @@ def destination_view(destination: Destination) -> DestinationView:
         agreement=destination.agreement,
         why=destination.why,
         credentials=list(destination.credentials),
+        decides=destination.decides,
     )

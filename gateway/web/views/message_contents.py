@@ -11,6 +11,7 @@ from gateway.security.resource_addresses import shown
 from gateway.web.recipients import Recipient
 from gateway.web.views.documents import Part, masked_part, part_of
 from mediation.model.messages import Notification
+from mediation.tenants import as_its_tenant_knows_it
 
 
 class ArrivalView(BaseModel, extra="forbid"):
@@ -88,9 +89,10 @@ class RecipientView(BaseModel):
     )
 
 
-def recent_view(recent: RecentMessage) -> RecentView:
-    """The view of one of the last messages in a list."""
-    notification = recent.notification
+def recent_view(recent: RecentMessage, *, own: bool = False) -> RecentView:
+    """The view of one of the last messages in a list; where it is the *own* one of who looks, as
+    its tenant knows it."""
+    notification = as_its_tenant_knows_it(recent.notification) if own else recent.notification
     return RecentView(
         id=notification.id,
         topic=str(notification.topic) if notification.topic else None,

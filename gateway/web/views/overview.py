@@ -12,6 +12,7 @@ from gateway.model.moments import moment_of, moment_or_none
 from gateway.observing.rates import STEP, Rate
 from gateway.security.resource_addresses import shown
 from gateway.sources.sources import Entry
+from gateway.store.dead_letter_counts import Died
 from gateway.web.failing_consumers import FailingConsumers, FailingHost
 from gateway.web.overview import CertificateState, Disk, Overview, SourceStates
 from gateway.web.store_counts import Counts
@@ -278,7 +279,7 @@ def overview_view(overview: Overview) -> OverviewView:
         rates=_rates(overview.rates),
         now=None if counts is None else _now(overview, counts),
         dead_letters=None if counts is None else _dead_letters(counts),
-        failing=_failing(overview.failing),
+        failing=failing_view(overview.failing),
         sources=_sources(overview.sources),
         links=_sources(overview.links),
     )
@@ -338,21 +339,27 @@ def _now(overview: Overview, counts: Counts) -> WaitingNow:
 
 
 def _dead_letters(counts: Counts) -> DeadLettersView:
+    letters = counts.conservation.letters
+    return dead_letters_view(counts.died, kept=letters.kept, octets=letters.octets)
+
+
+def dead_letters_view(died: Mapping[str, Died], *, kept: int, octets: int) -> DeadLettersView:
+    """The view of so many dead letters, of which the newest *died* for these reasons."""
     reasons = [
-        ReasonView(reason=reason, kept=died.kept, last_hour=died.lately)
-        for reason, died in counts.died.items()
+        ReasonView(reason=reason, kept=one.kept, last_hour=one.lately)
+        for reason, one in died.items()
     ]
     reasons.sort(key=lambda one: (-one.kept, one.reason))
-    letters = counts.conservation.letters
     return DeadLettersView(
-        kept=letters.kept,
-        bytes=letters.octets,
+        kept=kept,
+        bytes=octets,
         last_hour=sum(one.last_hour for one in reasons),
         by_reason=reasons,
     )
 
 
-def _failing(failing: FailingConsumers) -> FailingView:
+def failing_view(failing: FailingConsumers) -> FailingView:
+    """The view of subscriptions that fail."""
     return FailingView(
         subscriptions=failing.subscriptions,
         hosts=failing.hosts,

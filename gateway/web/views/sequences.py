@@ -86,7 +86,7 @@ def _incoming(state: SequenceState) -> SequenceView:
         id=state.id,
         direction="in",
         subscription=None,
-        owner=owner if owner == TRUSTED else address_of(owner),
+        owner=address_of(owner.removeprefix(f"{TRUSTED} ")),
         version=sequence.wire.rm.number,
         state=condition if sequence.ended_at is None else "ended",
         received=str(sequence.received),

@@ -25,6 +25,16 @@ class LastMessageView(BaseModel, extra="forbid"):
     accepted: datetime | None = Field(description="null: at another gateway.")
 
 
+class SchemaView(BaseModel, extra="forbid"):
+    """The schema of a topic's events, as its owner wrote it; nothing that it refers to was
+    fetched."""
+
+    type: Literal["application/xml", "application/schema+json"] = Field(
+        description="An XML Schema, or a JSON Schema."
+    )
+    text: str
+
+
 class TopicView(BaseModel, extra="forbid"):
     """A topic."""
 
@@ -43,6 +53,10 @@ class TopicView(BaseModel, extra="forbid"):
     paths: list[str]
     texts: list[str]
     keywords: list[str]
+    schema_: SchemaView | None = Field(None, alias="schema")
+    signed_by: Literal["creator", "publishers"] | None = Field(
+        None, description="Who has to sign its events; null: nobody has to, by its owner's word."
+    )
     last_message: LastMessageView | None = Field(
         description="Of the last 10,000 messages of this gateway; null: none of them is on it."
     )
@@ -67,6 +81,10 @@ def topic_view(topic: KnownTopic, last: Trace | None) -> TopicView:
         paths=list(topic.paths),
         texts=list(topic.texts),
         keywords=list(topic.keywords),
+        schema=None
+        if topic.schema is None
+        else SchemaView(type=topic.schema.type.value, text=topic.schema.text),
+        signed_by=None if topic.signers is None else topic.signers.value,
         last_message=None
         if last is None
         else LastMessageView(id=last.id, accepted=moment_or_none(last.accepted)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from filters import Refused
 from gateway.channels.java_references import read_attributes, write_attributes
 from mediation.grid_events import Port, channel_reference, port_of, port_reference
+from tests.rigs.cases import for_each
 
 LOCATION = "https://gateway.example/soap"
 PORT = f"<Port><endpoint><location>{LOCATION}</location></endpoint></Port>".encode()
@@ -73,7 +74,7 @@ def test_what_is_read(found: Mapping[str, list[bytes]]) -> None:
 GOOD = b"#0#soaprmiport#" + PORT
 
 
-@pytest.mark.parametrize(
+@for_each(
     "found",
     [
         pytest.param(entry(GOOD, javaSerializedData=b"\xac\xed\0\5"), id="serialized"),

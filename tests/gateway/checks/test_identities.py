@@ -67,6 +67,13 @@ CHANGES: dict[str, tuple[Callable[[Path], object], Verdict, str]] = {
         Verdict.WARN,
         "without a quota of messages: acme",
     ),
+    "an authority without its file": (
+        lambda path: path.write_text(
+            f"{path.read_text()}\n[[authorities]]\nname = 'port'\nfile = 'port.pem'\n"
+        ),
+        Verdict.FAIL,
+        "authorities: port: port.pem cannot be used",
+    ),
     "nobody operates": (
         lambda path: path.write_text('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]'),
         Verdict.WARN,

@@ -96,6 +96,7 @@ def test_without_the_extra_it_says_which(tmp_path: Path, archive: Path) -> None:
         assert re.search("-m pip install |setup EXTRAS=spark$", only_line(done.stderr).strip())
 
 
+@pytest.mark.nightly
 def test_a_report_for_people(tmp_path: Path, archive: Path) -> None:
     require_spark_here()
     damaged = next(archive.rglob("w-1-2.jsonl.gz"))

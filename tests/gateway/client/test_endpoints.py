@@ -12,6 +12,7 @@ from gateway.client.management import Management
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS
 from tests.gateway.egress.test_proxy import SmallProxy
+from tests.rigs.cases import for_each
 from tests.rigs.gateways import running
 from tests.rigs.scripted_peers import consuming, read_request
 
@@ -36,7 +37,7 @@ def test_the_address_that_a_url_means(text: str, address: str) -> None:
     assert endpoint_url(address) == address
 
 
-@pytest.mark.parametrize("version", Version)
+@for_each("version", Version)
 def test_a_client_says_what_it_speaks(version: Version) -> None:
     try:
         client = Client("http://h", version)

@@ -40,6 +40,9 @@ class Owner:
     patience = 1.0
     share = everything()
 
+    def patience_for(self, tenant: str) -> float:
+        return self.patience
+
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway.delivery.policy import REFUSALS, RETRIES_USED, TOO_LARGE
+from gateway.delivery.consequences import REFUSALS, RETRIES_USED, TOO_LARGE
 from gateway.delivery.verdicts import NOT_ACKNOWLEDGED, Verdict
 from gateway.model.dead_letter_reasons import DeathReason
 from gateway.store import bookmarks

@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Entry, Schedule
+from gateway.delivery.consequences import REFUSALS
 from gateway.delivery.destinations.breaker import FAILURES
 from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.entry import DeliveryState
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
-from gateway.delivery.policy import REFUSALS
 from gateway.delivery.verdicts import Verdict
 from mediation.model.delivery_modes import DeliveryMode, Mode
 from mediation.names import WSMAN_HEARTBEAT

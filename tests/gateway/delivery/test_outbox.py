@@ -17,6 +17,7 @@ from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import EndpointReference, Lease, Policy, Subscription
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import prepare
+from tests.rigs.cases import for_each
 from tests.rigs.dispatching import notification
 
 URL = "http://127.0.0.1/"
@@ -29,6 +30,9 @@ class Nobody:
 
     patience = 1.0
     share = everything()
+
+    def patience_for(self, tenant: str) -> float:
+        return self.patience
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         raise AssertionError
@@ -93,8 +97,8 @@ PASSED_OVER = {(state, Event.HOLD) for state in State} | {
 and only rows are postponed."""
 
 
-@pytest.mark.parametrize("event", list(Event))
-@pytest.mark.parametrize("state", list(State))
+@for_each("event", list(Event))
+@for_each("state", list(State))
 def test_transitions(state: State, event: Event) -> None:
     """Each pair does what the table says, and what is not in the table cannot be done."""
     pending = in_state(state)

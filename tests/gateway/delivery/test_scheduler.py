@@ -4,15 +4,19 @@ import asyncio
 import time
 from pathlib import Path
 
+from adapters.tenant_admission import TenantAdmission
 from gateway.delivery.attempt import Attempts
+from gateway.delivery.destinations.breaker import FAILURES
+from gateway.delivery.destinations.probation import Probation, ProbationLimits, Probations
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import everything
 from gateway.delivery.pending import Message
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.timers import STALLED, TICK
-from gateway.delivery.verdicts import Outcome
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Answer, Request, Target, Told
 from tests.rigs.dispatching import engine, notification
+from tests.rigs.waiting import until
 
 
 class Posting:
@@ -50,6 +54,9 @@ class Patient:
     patience = 1.0
     share = everything()
 
+    def patience_for(self, tenant: str) -> float:
+        return self.patience
+
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         return None
 
@@ -58,6 +65,16 @@ class Patient:
 
     def stalled(self, outbox: Outbox) -> None:
         """Nobody keeps it."""
+
+
+class Giving(Patient):
+    """Has one to send."""
+
+    next_one: PendingDelivery | None = None
+
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
+        pending, self.next_one = self.next_one, None
+        return pending
 
 
 async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Path) -> None:
@@ -73,7 +90,31 @@ async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Pa
         await asyncio.sleep(0)
         for number, stop in enumerate(stopping):
             transport.answer(f"/{number}")
-            await asyncio.wait_for(stop, 3.0)
+            await asyncio.wait_for(stop, 30.0)
+
+
+async def test_what_is_not_sent_says_nothing_of_its_destination(tmp_path: Path) -> None:
+    """It closes no breaker, is none's failure, and the next one may be the probe at once."""
+    async with engine(tmp_path) as e:
+        entry = await e.subscribe("soap.tcp://127.0.0.1/0")
+        probations = Probations()
+        attempts = Attempts(Posting(), producer="", may_get=lambda *_: False)
+        scheduler = SendScheduler(attempts, probations=probations)
+        destination = scheduler.destination(entry.target)
+        destination.probation = probation = Probation(ProbationLimits())
+        owner = Giving()
+        outbox = Outbox(entry, destination, owner)
+        now = asyncio.get_running_loop().time()
+        for _ in range(FAILURES):
+            destination.breaker.failed(now - 1000.0)
+            probation.failed(now - 1000.0)
+        owner.next_one = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
+        scheduler.offer(outbox)
+        assert destination.breaker.blocks(now) and probation.breaker.blocks(now)
+        await until(lambda: scheduler.verdicts[Verdict.WITHDRAWN] == 1)
+        for breaker in (destination.breaker, probation.breaker):
+            assert breaker.open and not breaker.blocks(asyncio.get_running_loop().time())
+        assert probation.attempts == 0
 
 
 async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Path) -> None:
@@ -122,9 +163,34 @@ async def test_a_tenant_that_floods_takes_no_more_than_its_share(tmp_path: Path)
             scheduler.offer(outbox)
         sent = []
         for _ in range(400):
+            if not transport.told:  # A burst has ended: it goes on when others had their turn.
+                await asyncio.sleep(0)
             [path] = transport.told
             sent.append(path)
             transport.answer(path)
         assert abs(sent.count("/quiet") - 200) <= 32
         waits = [len(run) for run in "".join(path[1] for path in sent).split("q")]
         assert max(waits) <= 32
+
+
+async def test_attempts_wait_for_a_light_tenant_s_request_and_its_own_do_not(
+    tmp_path: Path,
+) -> None:
+    async with engine(tmp_path) as e:
+        transport, owner, admission = Posting(), Flooding(), TenantAdmission()
+        scheduler = SendScheduler(Attempts(transport, producer=""), admission=admission)
+        owner.scheduler = scheduler
+        outboxes = {}
+        for host, tenant in enumerate(("flood", "quiet"), 1):
+            entry = await e.subscribe(f"soap.tcp://127.0.0.{host}/{tenant}")
+            destination = scheduler.destination(entry.target, f"tenant:{tenant}:user:a")
+            outboxes[tenant] = Outbox(entry, destination, owner)
+        admission.use("flood", 100_000)
+        async with admission.request("quiet", 100):
+            scheduler.offer(outboxes["flood"])
+            assert not transport.told
+            scheduler.offer(outboxes["quiet"])
+            assert set(transport.told) == {"/quiet"}
+        await until(lambda: "/flood" in transport.told)
+        for path in list(transport.told):  # What goes on waits for its answer no longer.
+            transport.told.pop(path)

@@ -18,6 +18,7 @@ from gateway.subscriptions.lifecycle.leases import LeaseRefused, LeaseTerms, gra
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -58,6 +59,13 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker.probing(self.now)
         if self.probing:
             assert self.breaker.blocks(self.now), "two probes at a time"
+
+    @rule()
+    def withhold(self) -> None:
+        """It sent nothing: whatever was known is known still, and a probe may start at once."""
+        self.breaker.withhold(self.now)
+        assert not (self.probing and self.breaker.blocks(self.now))
+        self.probing = False
 
     @rule()
     def succeed(self) -> None:
@@ -130,7 +138,7 @@ HOUR, DAY, MONTH = timedelta(hours=1), timedelta(days=1), timedelta(days=30)
 YEAR = timedelta(days=365)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "version", "trusted", "granted"),
     [
         pytest.param(UNSPECIFIED, WSE, False, DAY, id="nothing asked"),

@@ -8,6 +8,7 @@ import pytest
 from gateway.delivery.verdicts import Outcome, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
 from mediation.soap.answers import fault_in
+from tests.rigs.cases import for_each
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -26,7 +27,7 @@ RESPONSE = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "body", "verdict"),
     [
         *[pytest.param(n, "", Verdict.DELIVERED, id=str(n)) for n in (200, 201, 202, 204)],

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.security.tls import client_context
-from mediation.discovery import Authorization, Right, write
+from mediation.discovery import Authorization, Delegation, Right, authority_of, write
 from tests.rigs import gateways
 from tests.rigs.certificates import Authority
 from tests.rigs.discovery_entities import Speaker
@@ -91,6 +92,32 @@ async def test_a_certificate_stands_for_a_possession(
         assert numbers(other) == ["3"]
         ends = [entry.subscription.lease.expires for entry in rig.run.gateway.subscriptions.entries]
         assert min(end for end in ends if end is not None) <= now() + timedelta(days=0.25)
+
+
+async def test_everybody_whom_an_authority_certified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a delegation for the authority, whoever shows its certificate."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("127.0.0.1")
+    clients = tmp_path / "clients.pem"
+    ours = parties().entity_authority.certificate
+    clients.write_bytes(ours.public_bytes(Encoding.PEM))
+    settings = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": clients}
+    async with protected_topic(tmp_path, **settings) as rig:
+        monkeypatch.setattr(
+            gateways, "exchange", over(shows(tmp_path, OTHER, authority.certificate))
+        )
+        for whom, status in (
+            (authority_of(ours), 202),
+            (authority_of(parties().node_authority.certificate), 403),
+        ):
+            given = Delegation(
+                f"dlg-{uuid4()}", rig.topic_id, whom, frozenset({Right.PUBLISH}),
+                now() - timedelta(days=1), now() + timedelta(days=1),
+            )  # fmt: skip
+            header = write(Authorization(None, OWNER.signed(given))).decode()
+            assert (await publish(rig, 1, header)).status == status
 
 
 async def test_a_proxy_hands_a_certificate_on(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A topic that was withdrawn, or has expired, stays closed, and its subscribers hear of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -169,6 +169,9 @@ async def test_an_expired_topic_is_closed_until_nobody_listens(
 
             def end(self, topic_id: str, reason: str) -> None:
                 subscribers.end(topic_id, reason)
+
+            def end_delegated(self, revoked: Callable[[str], frozenset[str]], reason: str) -> None:
+                subscribers.end_delegated(revoked, reason)
 
             def listen(self, topic_id: str) -> bool:
                 return listening[0] or subscribers.listen(topic_id)

@@ -18,6 +18,7 @@ from mediation.discovery import (
     Dialect,
     Head,
     Query,
+    Right,
     TopicDiscoveryRequest,
     TopicDiscoveryResponse,
     queries_of,
@@ -79,6 +80,8 @@ async def test_what_was_answered_is_there_after_a_kill(tmp_path: Path, store_url
             await owner.advertise(kept)
             await owner.advertise(withdrawn)
             await owner.withdraw(withdrawn.advertisement.topic_id)
+            lent = owner.delegate(kept.advertisement, us.id, Right.SUBSCRIBE)
+            await owner.revoke(kept.advertisement, lent)
             [before] = await find(us, "tide")
             assert before.check().advertisement == kept.advertisement
             await gateway.kill()
@@ -90,6 +93,9 @@ async def test_what_was_answered_is_there_after_a_kill(tmp_path: Path, store_url
             assert after.octets == before.octets
             with pytest.raises(GatewayError, match="no delegation"):
                 async with us.subscribed(after, "http://127.0.0.1:9/"):
+                    pass
+            with pytest.raises(GatewayError, match="is revoked"):
+                async with us.subscribed(after, "http://127.0.0.1:9/", delegation=lent):
                     pass
             # What the node made, and forgot, before it was killed.
             await owner.advertise(owner.take_up(dormant.signed))

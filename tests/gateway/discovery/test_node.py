@@ -17,6 +17,7 @@ from gateway.discovery.node_messages import (
     NewAdvertisement,
     NodeRequest,
     NodeTopic,
+    Revocation,
     SearchResult,
     Withdrawal,
 )
@@ -70,7 +71,7 @@ class Rig:
 
     def tell(
         self, octets: bytes, way: NodeTopic = NodeTopic.TOPICS
-    ) -> NewAdvertisement | Withdrawal | NodeRequest:
+    ) -> NewAdvertisement | Withdrawal | Revocation | NodeRequest:
         what = self.node.read(octets, way, "somebody", now=NOW)
         if isinstance(what, NewAdvertisement):
             assert what.row.octets is not None

@@ -1,6 +1,7 @@
 """A node behind AMQP: what is published goes to a real RabbitMQ, and comes from there."""
 
 import contextlib
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,17 +10,22 @@ import pika
 import pytest
 
 from mediation.names import TDN
+from tests.gateway.discovery.test_revocations import id_of, lend, lent, revocation, tell
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq, wire_to
 from tests.rigs.consumers import Consumers
 from tests.rigs.discovery_exchange import exchange, native, native_exchange
 from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.discovery_rights import (
     NAMESPACE,
+    OWNER,
+    Rig,
     native_messages_need_the_right,
+    numbers,
     protected_topic,
     what_the_broker_was_away_for_arrives,
 )
 from tests.rigs.gateways import running
+from tests.rigs.waiting import until
 
 needs_rabbitmq()
 
@@ -83,3 +89,34 @@ async def test_what_was_accepted_outlives_an_outage_of_the_broker(
         url = rabbitmq().at(wire.port) + names()[1]
         async with protected_topic(tmp_path, adapter=url, spool=True) as rig:
             await what_the_broker_was_away_for_arrives(rig, wire, monkeypatch)
+
+
+async def test_gateways_with_stores_of_their_own_obey_a_revocation(tmp_path: Path) -> None:
+    """It is published at one of two nodes that share a broker alone."""
+    name = f"discovery-{uuid.uuid4().hex[:8]}"
+    urls = [
+        f"{rabbitmq().url}?name={name}-{each}&exchange={name}&prefix.tide={NAMESPACE}"
+        for each in "ab"
+    ]
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+    chosen = {**node_settings(tmp_path / "b"), "trusted": ("127.0.0.1",), "adapter": urls[1]}
+    async with (
+        running(tmp_path / "b", **chosen) as there,
+        protected_topic(tmp_path / "a", adapter=urls[0]) as rig,
+    ):
+        other = Rig(there, rig.consumers, rig.topic, rig.advertisement)
+        assert there.gateway.discovery is not None
+        known = there.gateway.discovery.protected_topics
+        await until(lambda: len(known) == 1, SECONDS)
+        sink, delegation = await lend(other)
+        assert (await other.publish(1, OWNER)).status == 202
+        await until(lambda: numbers(sink) == ["1"], SECONDS)
+        await tell(rig, revocation(rig.topic_id, id_of(delegation)))
+        began = time.monotonic()
+        await until(lambda: not lent(other), SECONDS)
+        assert time.monotonic() - began < 1.0
+        again = await other.owner_subscribes()
+        assert (await other.publish(2, OWNER)).status == 202
+        await until(lambda: numbers(again) == ["2"], SECONDS)
+        assert numbers(sink) == ["1"]

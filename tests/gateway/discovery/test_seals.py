@@ -118,9 +118,11 @@ class Holding:
 
     def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
         self.holds, self._go_on = asyncio.Event(), asyncio.Event()
-        monkeypatch.setattr(rig.run.gateway.dispatchers, "wait_for_capacity", self._wait)
+        dispatchers = rig.run.gateway.dispatchers
+        monkeypatch.setattr(dispatchers, "has_capacity", lambda _: self._go_on.is_set())
+        monkeypatch.setattr(dispatchers, "wait_for_capacity", self._wait)
 
-    async def _wait(self) -> None:
+    async def _wait(self, _: str) -> None:
         self.holds.set()
         await self._go_on.wait()
 

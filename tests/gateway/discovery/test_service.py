@@ -187,7 +187,7 @@ async def test_a_failure_does_not_end_the_purge(
     monkeypatch.setattr(service, "PURGE", 0.0)
     monkeypatch.setattr(Node, "expired", fail_once)
     async with at_work(sqlite_url(tmp_path)):
-        await until(lambda: looks > 1, 10.0)
+        await until(lambda: looks > 1)
 
 
 async def test_whoever_keeps_house_counts_anew(
@@ -210,7 +210,7 @@ async def test_whoever_keeps_house_counts_anew(
     async def rounds() -> int:
         """The counts after two more rounds."""
         seen = purges
-        await until(lambda: purges > seen + 2, 10.0)
+        await until(lambda: purges > seen + 2)
         return recounts
 
     monkeypatch.setattr(service, "PURGE", 0.0)
@@ -257,7 +257,7 @@ async def test_a_message_that_fails_takes_no_other_with_it(
         told = [message(stranger.query(now(), "mole")), message(b"nonsense")]
         for each in told:  # Both are of one batch.
             node.service.accept(each)
-        await until(lambda: all(each.settled for each in told), 10.0)
+        await until(lambda: all(each.settled for each in told))
         assert len(node.published.to(stranger)) == 1
 
 
@@ -271,7 +271,7 @@ async def test_one_source_leaves_room_for_others(tmp_path: Path) -> None:
             node.service.accept(each)
         assert sum(each.settled for each in flood) == len(flood) - service.OF_SOURCE
         assert not query.settled
-        await until(lambda: query.settled, 10.0)
+        await until(lambda: query.settled)
         assert node.found() == 1
         for each in (message(b"<") for _ in range(service.OF_SOURCE)):
             node.service.accept(each)

@@ -21,7 +21,10 @@ from gateway.egress import (
     read_hops,
 )
 from gateway.egress.addresses import POLICY
+from gateway.egress.host_list import HostList
+from gateway.model.host_decisions import Decision, HostDecision, HostDecisions
 from gateway.settings.values import port_ranges
+from gateway.web.destinations import host_of
 from tests.rigs.cases import for_each
 
 MISSPELT = [
@@ -144,6 +147,20 @@ INSIDE = [
 ]  # fmt: skip
 
 OUTSIDE = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8"]
+SAME_HOST = [
+    ("8.8.8.8", "::ffff:8.8.8.8"),
+    ("::ffff:8.8.8.8", "8.8.8.8"),
+    ("[::FFFF:808:808]", "8.8.8.8"),
+    ("8.8.8.8", "64:ff9b::8.8.8.8"),
+    ("8.8.8.8", "64:ff9b:1::8.8.8.8"),
+    ("8.8.8.8", "64:ff9b:1:808:8:800::"),
+    ("8.8.8.8", "2002:808:808::1"),
+    ("8.8.8.8", "2001:0:808:808::fefe:fefe"),
+    ("8.8.8.8", "2001:0:101:101::f7f7:f7f7"),
+    ("8.8.8.8", "::ffff:0:8.8.8.8"),
+    ("2606:4700:0::1111", "2606:4700::1111"),
+]
+"""How a host may be listed, and how somebody may write it."""
 
 
 def url_of(address: str) -> str:
@@ -159,7 +176,7 @@ class TestAddresses:
         assert refusal.value.text.startswith("This is not an address to send to: ")
         assert refusal.value.allowed_by is None and "policy" not in refusal.value.text
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("url", "why"),
         [
             ("", "it is empty"),
@@ -254,7 +271,7 @@ class TestAddresses:
             with pytest.raises(AddressRefused):
                 parse_target(other, default_ports={"http": 80, "pigeon": 7})
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("port", "open_to_strangers"),
         [
             *((port, True) for port in (80, 443, 1024, 8080, 65535, 81, 500, 600)),
@@ -337,6 +354,38 @@ class TestPolicy:
                 policy.check_ip(ip_address("192.168.0.9"), parse_target(f"http://{name}/"))
         with pytest.raises(AddressRefused):
             policy.check(parse_target("http://10.2.0.1/"))
+
+    @pytest.mark.parametrize(("listed", "spelled"), SAME_HOST)
+    def test_a_host_is_forbidden_in_every_spelling(self, listed: str, spelled: str) -> None:
+        """By the settings and by an operator; also where NAT64 and tunnels are allowed."""
+        networks = ["64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0:0/96"]
+        target = parse_target(url_of(spelled))
+        AddressPolicy(allow=networks).check(target)
+        known = HostDecisions()
+        known.replace([HostDecision(host_of(listed), Decision.FORBIDDEN, "user:a", 1.0)])
+        for policy in (
+            AddressPolicy(allow=networks, forbid=[listed]),
+            AddressPolicy(allow=networks, decisions=known),
+        ):
+            with pytest.raises(AddressRefused):
+                policy.check(target)
+
+    @pytest.mark.parametrize("inside", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
+    def test_translation_opens_nothing_inside(self, inside: str) -> None:
+        policy = AddressPolicy(allow=["64:ff9b::/96"], loopback=True)
+        target = parse_target(f"http://[64:ff9b::{inside}]/")
+        with pytest.raises(AddressRefused):
+            policy.check(target)
+        AddressPolicy(allow=["64:ff9b::/96", f"{inside}/32"]).check(target)
+
+    @pytest.mark.parametrize("number", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "10.1."])
+    def test_a_number_is_not_listed(self, number: str) -> None:
+        with pytest.raises(ValueError, match="four decimal numbers"):
+            HostList([number])
+
+    @pytest.mark.parametrize(("listed", "host"), [("*.Example.", "a.example"), ("[::1]", "::1")])
+    def test_how_names_are_listed(self, listed: str, host: str) -> None:
+        assert host in HostList([listed])
 
     def test_a_network_misspelt_is_the_operators_mistake(self) -> None:
         with pytest.raises(ValueError, match=r"10\.1"):

@@ -17,6 +17,7 @@ from gateway.egress import FailureKind, SendFailed
 from gateway.egress.causes import LONGEST_CAUSE, one_line
 from gateway.egress.transport import GIVEN_UP
 from gateway.security.tls import client_context
+from tests.rigs.cases import for_each
 from tests.rigs.certificates import Authority, server_context
 from tests.rigs.scripted_peers import (
     QUICK,
@@ -174,7 +175,7 @@ WORDS: dict[str, tuple[Callable[[], Awaitable[SendFailed]], FailureKind, str]] =
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
+@for_each("name", WORDS)
 async def test_a_cause_is_told_in_words(name: str) -> None:
     fail, kind, words = WORDS[name]
     failure = await fail()

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from gateway.egress import (
     parse_target,
 )
 from gateway.egress.consumer_options import PLAIN
+from gateway.model.host_decisions import Decision, HostDecision, HostDecisions
 from gateway.security.tls import TlsError
 from mediation.model.messages import Attachment, Packaging
+from tests.rigs.cases import for_each
 from tests.rigs.certificates import Authority
 from tests.rigs.scripted_peers import (
     ACCEPTED,
@@ -74,7 +76,7 @@ def marked(*addresses: str) -> ConsumerOptions:
 
 
 class TestPatterns:
-    @pytest.mark.parametrize(
+    @for_each(
         ("pattern", "address", "fits"),
         [
             ("host.example", "http://host.example/", True),
@@ -127,7 +129,7 @@ class TestPatterns:
         found = options.of(parse_target(address)).max_message
         assert found == (len(patterns) + 1 - row if backwards else row)
 
-    @pytest.mark.parametrize(
+    @for_each(
         "row",
         [
             {"address": ""},
@@ -393,3 +395,31 @@ def test_a_profile_sets_what_the_row_does_not_say() -> None:
     assert [one.attachments for one in found] == [None, Packaging.NONE, None, None]
     with pytest.raises(ValidationError, match="is not a profile of consumers; there are http"):
         Consumer(address="a.example.org", profile="http-2.0")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda known: AddressPolicy(loopback=True, decisions=known),
+        lambda _: AddressPolicy(loopback=True, forbid=["mole.example"]),
+    ],
+    ids=["by an operator", "by the settings"],
+)
+async def test_a_consumer_that_is_forbidden_is_not_reached_by_another_way(
+    policy: Callable[[HostDecisions], AddressPolicy],
+) -> None:
+    """Neither by a new connection nor by one that is kept."""
+    known = HostDecisions()
+    async with consuming(keeping) as consumer:
+        row = Consumer(address="mole.example", via=f"http://127.0.0.1:{consumer.port}")
+        dialer = Dialer(policy(known), options=ConsumerOptions([row]))
+        http = HttpTransport(dialer)
+        transport = TransportByScheme({"http": http}, dialer)
+        request = message("http://mole.example/")
+        try:
+            if not policy(known).forbids("mole.example"):
+                await transport.send(request)
+                known.replace([HostDecision("mole.example", Decision.FORBIDDEN, "user:a", 1.0)])
+            assert (await failure_of(transport, request)).kind is FailureKind.FORBIDDEN
+        finally:
+            await transport.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import random
 import socket
 import tracemalloc
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from gateway.egress import (
     parse_target,
 )
 from tests.gateway.egress.test_addresses import INSIDE, url_of
+from tests.rigs.cases import for_each
 from tests.rigs.certificates import server_context
 from tests.rigs.scripted_peers import (
     ACCEPTED,
@@ -108,11 +110,11 @@ class TestSending:
             b"<event/>"
         ]
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("wire", "answer"),
         ANSWERS,
     )
-    @pytest.mark.parametrize("step", [1 << 20, 1], ids=["whole", "by octets"])
+    @for_each("step", [1 << 20, 1], ids=["whole", "by octets"])
     async def test_answers(self, wire: bytes, answer: Answer, step: int) -> None:
         if step == 1 and len(wire) > 1000:
             step = 1000
@@ -160,7 +162,7 @@ class TestSending:
             tasks[1].cancel()
             gate.set()
             tasks[3].cancel()
-            await asyncio.wait(tasks, timeout=5)
+            await asyncio.wait(tasks, timeout=60)
             done = [task for task in tasks if not task.cancelled()]
             assert [task.result().status for task in done] == [202] * 4
             assert consumer.connections == 1
@@ -176,7 +178,7 @@ class TestSending:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await transport.send(message(consumer.url()))
-            await asyncio.wait_for(gone.wait(), 5)
+            await asyncio.wait_for(gone.wait(), 60)
 
     @pytest.mark.parametrize("answer", [ACCEPTED, ACCEPTED[:-2] + b"Connection: close\r\n\r\n"])
     async def test_a_consumer_that_closes_after_each_message(self, answer: bytes) -> None:
@@ -252,8 +254,8 @@ class TestSending:
             with pytest.raises(ValueError, match="control"):
                 await transport.send(Request(target, b"", (header,)))
 
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    @pytest.mark.parametrize("place", ["http://127.0.0.1:{}/x", "/x", "//x", "gopher://x/"])
+    @for_each("status", [301, 302, 303, 307, 308])
+    @for_each("place", ["http://127.0.0.1:{}/x", "/x", "//x", "gopher://x/"])
     async def test_redirects_are_never_followed(self, status: int, place: str) -> None:
         async with consuming(keeping) as other:
             to = place.format(other.port).encode()
@@ -281,7 +283,7 @@ class TestSending:
             tasks = [asyncio.ensure_future(transport.send(message(consumer.url()))) for _ in "ab"]
             await consumer.reached()
             await transport.close()
-            done, waiting = await asyncio.wait(tasks, timeout=5)
+            done, waiting = await asyncio.wait(tasks, timeout=60)
             assert not waiting
             assert all(isinstance(task.exception(), SendFailed) for task in done)
 
@@ -337,7 +339,7 @@ class TestConnecting:
             failure = await failure_of(transport, message(url))
         assert (failure.kind, failure.connecting) == (FailureKind.CONNECT, True)
 
-    @pytest.mark.parametrize("address", INSIDE)
+    @for_each("address", INSIDE)
     async def test_inside_addresses_are_not_connected_to(self, address: str) -> None:
         async with sending(AddressPolicy()) as transport:
             failure = await failure_of(transport, message(url_of(address)))
@@ -356,6 +358,33 @@ class TestConnecting:
                     assert failure.kind is FailureKind.FORBIDDEN
             assert consumer.connections == 1
         assert resolver.asked == ["rebinding.example"] * 3
+
+    @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.release)])
+    async def test_a_name_that_changes_for_every_connection(self, count: int) -> None:
+        """A listener at every address of this machine sees which of them are connected to."""
+        reached: set[str] = set()
+
+        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reached.add(writer.get_extra_info("sockname")[0])
+            await read_request(reader)
+            writer.write(ACCEPTED)
+
+        chance = random.Random(22)
+        places = ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.2", "10.0.0.1", "0.0.0.0"]
+        answers = [chance.choices(places, k=chance.choice((1, 1, 2, 3))) for _ in range(count)]
+        sent = 0
+        async with consuming(once, host="0.0.0.0") as consumer:
+            policy, resolver = AddressPolicy(allow=["127.0.0.1"]), StubResolver(*answers)
+            async with sending(policy, resolver=resolver) as transport:
+                for _ in range(count):
+                    try:
+                        await transport.send(message(consumer.url(host="rebinding.example")))
+                    except SendFailed as failed:
+                        assert failed.kind is FailureKind.FORBIDDEN
+                    else:
+                        sent += 1
+        assert reached == {"127.0.0.1"}
+        assert sent == sum(set(answer) == {"127.0.0.1"} for answer in answers) > count / 20
 
     @pytest.mark.parametrize(
         "addresses",
@@ -552,7 +581,7 @@ DRIPS = {
 
 
 class TestHostileAnswers:
-    @pytest.mark.parametrize("name", FLOODS)
+    @for_each("name", FLOODS)
     async def test_a_flood_is_cut(self, name: str) -> None:
         async with consuming(FLOODS[name]) as consumer, sending() as transport:
             failure = await failure_of(transport, message(consumer.url()))

@@ -11,6 +11,7 @@ import pytest
 from gateway.egress import Answer, FailureKind
 from gateway.egress.client_limits import ClientLimits
 from gateway.egress.odd_answers import MalformedAnswer, OddAnswer
+from tests.rigs.cases import for_each
 from tests.rigs.odd_answers import ODD_ANSWERS
 from tests.rigs.pace import growth
 from tests.rigs.scripted_peers import (
@@ -118,8 +119,8 @@ def in_steps(wire: bytes, step: int) -> Handler:
     return handler
 
 
-@pytest.mark.parametrize("name", ODD_ANSWERS)
-@pytest.mark.parametrize("step", [1 << 20, 1], ids=["whole", "by bytes"])
+@for_each("name", ODD_ANSWERS)
+@for_each("step", [1 << 20, 1], ids=["whole", "by bytes"])
 async def test_what_is_meant_counts(name: str, step: int) -> None:
     wire = ODD_ANSWERS[name](BODY)
     handler = in_steps(wire, step if len(wire) < 1000 else 1 << 12)
@@ -145,7 +146,7 @@ async def test_an_answer_without_a_length_on_a_connection_that_stays() -> None:
         assert consumer.connections == 2
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 async def test_what_is_refused_is_told_in_words(name: str) -> None:
     wire, text = REFUSED[name]
     async with consuming(saying(wire)) as consumer, sending() as transport:
@@ -154,7 +155,7 @@ async def test_what_is_refused_is_told_in_words(name: str) -> None:
     assert (failure.status == 200) == text.startswith("answered 200")
 
 
-@pytest.mark.parametrize("name", ODD_ANSWERS)
+@for_each("name", ODD_ANSWERS)
 def test_bytes_are_read_alike_however_they_come(name: str) -> None:
     wire = ODD_ANSWERS[name](BODY)
     outcomes = []

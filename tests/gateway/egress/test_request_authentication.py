@@ -29,7 +29,7 @@ from gateway.egress import (
     SendFailed,
     TransportByScheme,
 )
-from gateway.egress.consumer_credentials import ClientCredentials
+from gateway.egress.credential_kinds import ClientCredentials
 from gateway.egress.http_authentication import read_challenges
 from gateway.egress.request_authentication import RequestAuthentication
 from mediation.model.messages import Attachment, Packaging

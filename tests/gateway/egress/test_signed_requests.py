@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.egress import Consumer, ConsumerOptions, FailureKind, Request, SendFailed
-from gateway.egress.consumer_credentials import SecretUnusable
+from gateway.egress.credential_kinds import SecretUnusable
 from gateway.parsing import Parsing
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap

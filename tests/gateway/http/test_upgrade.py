@@ -21,7 +21,7 @@ H2C = (
     b"Upgrade: h2c\r\n"
 )
 """As Java's HttpClient sends them."""
-DEADLINE = 10.0
+DEADLINE = 60.0
 SPEAKER = Speaker()
 
 

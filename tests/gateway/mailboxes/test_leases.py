@@ -1,13 +1,15 @@
 """Messages under leases: taken once, handed over, given back, sent over streams."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from filters import Reason, Refused
 from gateway.model.mailboxes import MailboxKind
+from gateway.model.subscriber_grants import SubscriberGrant
 from gateway.security.identify import anonymous
-from gateway.store import Store
+from gateway.store import Store, mailbox_messages
 from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store
 
@@ -34,6 +36,28 @@ async def test_what_was_not_handed_over_is_the_oldest_again(store: Store) -> Non
     batch = await mailboxes.leases.take(box)
     assert [one.takes for one in batch.messages] == [2, 2]
     assert not batch.more
+
+
+async def test_many_that_lost_their_right_go_a_few_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that others have their turn at the store; who takes gets what lies behind them."""
+    monkeypatch.setattr(mailbox_messages, "LOST_AT_A_TIME", 4)
+    mailboxes = await boxes(store, holds=lambda grant: grant.owner == "user:a")
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
+    for number in range(30):
+        owner = "user:a" if number in (18, 29) else "user:b"
+        envelope = (f"urn:m:{number}", b"<e>%d</e>" % number)
+        await mailboxes.put(box, [envelope], grant=SubscriberGrant(owner, (None,)))
+    once = partial(
+        mailbox_messages.take, key=box.key, lease="a", most=1, octets=1, now=0.0, until=1.0
+    )
+    assert await store.submit(partial(once, holds=lambda _: False)) == ([], True, 0)
+    left = (await mailboxes.size(box)).messages
+    assert 20 <= left < 30
+    assert await numbers(mailboxes, box, most=1) == [18]
+    assert await numbers(mailboxes, box, most=1) == [29]
+    assert await numbers(mailboxes, box) == []
 
 
 async def test_a_lease_ends_by_itself(store: Store) -> None:

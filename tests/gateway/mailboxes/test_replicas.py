@@ -227,11 +227,11 @@ async def test_one_is_killed(two: Two) -> None:
                 fetched.extend(batch["messages"])
 
     fetching = asyncio.create_task(fetch())
-    async with publishing(b, 80.0, publishers=8, topics=True) as publishers:
-        await until(lambda: len(fetched) > 100, SECONDS)
+    async with publishing(b, 40.0, publishers=8, topics=True) as publishers:
+        await until(lambda: len(fetched) > 50, SECONDS)
         await a.kill()
         await shared_out([b], TAKEOVER)
-        await more_acknowledged(publishers, 40)
+        await more_acknowledged(publishers, 20)
     await b.at_rest()
     lying: list[Any] = []
     while (batch := await there[0].receive(max=256))["messages"]:

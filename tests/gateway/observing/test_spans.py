@@ -32,8 +32,10 @@ SPEAKER = Speaker()
 @pytest.fixture(scope="module")
 def exporter() -> InMemorySpanExporter:
     found = InMemorySpanExporter()
-    provider = TracerProvider()
-    trace.set_tracer_provider(provider)
+    provider = trace.get_tracer_provider()  # A process sets it once: another test may have.
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
     provider.add_span_processor(SimpleSpanProcessor(found))
     return found
 

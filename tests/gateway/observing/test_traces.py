@@ -1,11 +1,12 @@
 """What is remembered of messages: of the last ones, and within bounds."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway.observing.traces import NAMED, MessageTraces, delivered_as
 from mediation.model.messages import Notification
 from mediation.rendering import delivery_id_of
+from mediation.tenants import topic_in
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -31,6 +32,15 @@ def test_the_oldest_are_forgotten() -> None:
         traces.accepted(message(f"urn:{number}").notification, "somebody", 1.0)
     assert [trace.id for trace in traces.snapshot()] == ["urn:2", "urn:3", "urn:4"]
     assert traces.find("urn:1") == []
+
+
+def test_tenants_are_remembered_no_longer_than_their_traces() -> None:
+    traces = MessageTraces(kept=3)
+    for number in range(20):
+        one = replace(message("urn:a").notification, topic=topic_in(f"t{number}", None))
+        traces.accepted(one, "somebody", 1.0)
+        assert {one.tenant for one in traces.find("urn:a")} == set(traces._tenants)
+    assert len(traces._tenants) == 3
 
 
 def test_deliveries_are_counted_while_they_are_under_way_and_when_they_are_not() -> None:

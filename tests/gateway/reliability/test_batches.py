@@ -24,8 +24,8 @@ from gateway.reliability.batches import (
     send_all_due,
 )
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.group_commit import MISSES, Part, run_together
 from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.shared_transactions import MISSES, Part, run_together
 from gateway.reliability.source import Message
 from gateway.reliability.source_worker import Work
 from gateway.reliability.steps import begin

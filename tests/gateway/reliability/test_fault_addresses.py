@@ -27,6 +27,7 @@ from mediation.reliable_messaging import (
     write_message,
 )
 from tests.gateway.reliability.test_faults import VERSIONS, Peer, acknowledged, fault_in
+from tests.rigs.cases import for_each
 from tests.rigs.reliable_ends import SERVICE, WIRE_1_0, WIRE_1_1, Ends
 
 FAULTS, REPLIES = "http://client.example/faults", "http://client.example/replies"
@@ -75,9 +76,9 @@ def told_at(reply: Reply) -> tuple[str, RmFault]:
     return outgoing.to.address, fault
 
 
-@pytest.mark.parametrize(("addresses", "where"), WAYS)
-@pytest.mark.parametrize("about", ["a header", "a request"])
-@pytest.mark.parametrize("wire", VERSIONS)
+@for_each(("addresses", "where"), WAYS)
+@for_each("about", ["a header", "a request"])
+@for_each("wire", VERSIONS)
 def test_a_fault_goes_where_its_message_says(
     wire: Wire, about: str, addresses: dict[str, str], where: str
 ) -> None:

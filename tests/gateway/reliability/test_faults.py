@@ -37,6 +37,7 @@ from mediation.reliable_messaging import (
 )
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.policy import Policy
+from tests.rigs.cases import for_each
 from tests.rigs.reliable_ends import CLIENT, FETCHED, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
 
 VERSIONS = [
@@ -267,8 +268,8 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("party", "asked"), REFUSALS)
-@pytest.mark.parametrize("wire", VERSIONS)
+@for_each(("party", "asked"), REFUSALS)
+@for_each("wire", VERSIONS)
 def test_refused_sequences(wire: Wire, party: dict[str, object], asked: dict[str, object]) -> None:
     peer = Peer(Ends(wire, service=party))
     nobody = anonymous(wire.wsa)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import random
 import signal
 import uuid
 from collections import Counter
@@ -17,9 +18,10 @@ from gateway.delivery.settlement import COUNTED
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.gateway.server.test_kill import more_acknowledged
+from tests.gateway.soap.test_username_tokens import digested, make_file
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 from tests.rigs.consumers import Consumer, accept, consumers, status
-from tests.rigs.envelopes import Speaker
+from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import manager_path
 from tests.rigs.outage_traffic import judge
 from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
@@ -33,7 +35,7 @@ needs_rabbitmq()
 needs_postgresql(allow_module_level=True)
 
 SECONDS = 120.0
-RATE = 120.0
+RATE = 60.0
 """Messages a second, each for three consumers, while a gateway is killed."""
 TAKEOVER = 120.0
 PREFETCH = 64
@@ -116,7 +118,7 @@ async def test_subscribe_at_one_publish_at_the_other(
     async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):
         publishers = [Publisher(b, name, path=f"/soap/topic/of-{name}") for name in "abcd"]
         going = [asyncio.create_task(one.run(100.0)) for one in publishers]
-        for turn in range(8):
+        for turn in range(4):  # Each pair of where it is made and where it is ended.
             consumer = sinks.add()
             manager = await (a, b)[turn % 2].subscribe(consumer.url)
             after = {one._name: one._next for one in publishers}
@@ -422,3 +424,30 @@ async def test_each_of_its_own_events_is_told_once(
 def told(listener: Consumer) -> Counter[str]:
     """How many events of each kind came."""
     return Counter(system_event(one.body)[0] for one in listener.received)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [pytest.param(3, marks=pytest.mark.nightly), pytest.param(100, marks=pytest.mark.release)],
+)
+async def test_tokens_are_replayed(tmp_path: Path, environment: dict[str, str], times: int) -> None:
+    """A thousand tokens of WS-Security, again and again at two gateways, one of which is killed on
+    the way: each is accepted once."""
+    environment["DRAGOMAN_IDENTITIES"] = str(make_file(tmp_path))
+    tokens, statuses, chance = [digested() for _ in range(1_000)], [], random.Random(24)
+    replays = tokens * times
+    chance.shuffle(replays)
+
+    async def send(gateway: GatewayProcess, header: str) -> int:
+        envelope = Speaker().envelope("<event/>", message_id=fresh_id(), headers=header)
+        kind = Speaker().soap.media_type
+        return (await gateway.request("POST", "/soap", envelope, content_type=kind)).status
+
+    async with replicas(tmp_path, environment) as those:
+        for start in range(0, len(replays), 20):
+            if start == len(replays) // 2:
+                await those[0].kill()
+                await those[0].start()
+            part = zip(replays[start : start + 20], those * 10, strict=True)
+            statuses += await asyncio.gather(*(send(one, header) for header, one in part))
+    assert statuses.count(202) == len(tokens)

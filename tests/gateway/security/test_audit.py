@@ -1,11 +1,13 @@
 """The audit log is whole, or says where it is not."""
 
+import asyncio
+import base64
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from gateway.security.audit_chain import (
     verify,
 )
 from gateway.security.identify import anonymous
+from mediation.model.messages import Notification
+from tests.rigs.document_metadata import document, submission
 
 MOLE, OTHER = anonymous("192.0.2.1", trusted=False), anonymous("192.0.2.2", trusted=False)
 
@@ -108,11 +112,13 @@ def test_no_byte_can_be_another(at: int, by: int) -> None:
 
 
 def test_what_a_crash_left_of_a_line_is_cut_off(tmp_path: Path) -> None:
+    """However much of it there is."""
     path = tmp_path / "audit.jsonl"
-    lines = written(path)
-    path.write_text("".join(lines) + lines[0][:30])
-    written(path, 1)
-    assert verify(path)[0] == 6
+    for number, length in enumerate((1, 3 * 2**20)):
+        lines = written(path)
+        path.write_text("".join(lines) + lines[0][:30] + "x" * length)
+        written(path, 1)
+        assert verify(path)[0] == 6 * (number + 1)
 
 
 def test_a_last_line_that_is_no_record(tmp_path: Path) -> None:
@@ -120,6 +126,40 @@ def test_a_last_line_that_is_no_record(tmp_path: Path) -> None:
     path.write_text("something else\n")
     with pytest.raises(AuditUnusable, match="no record"):
         opened(path)
+
+
+def test_a_last_record_of_any_length_is_read_again(tmp_path: Path) -> None:
+    """After a kill it may be the last one; so may that of a complete segment."""
+    path = tmp_path / "audit.jsonl"
+    for length in (2**16, 3 * 2**20):
+        log = opened(path)
+        log.note(MOLE, "Subscribe")
+        log.note(MOLE, "Subscribe", "x" * length)
+        log.write()
+        log = opened(path)
+        log.note(MOLE, "Unsubscribe")
+        log.write()
+    assert verify(path)[0] == 6
+
+
+def test_documents_leave_room_for_what_people_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that goes to thousands keeps neither records nor receipts out; the first are named,
+    with records that are bounded whatever strangers write."""
+    monkeypatch.setattr(audit, "DOCUMENTS_WAITING", 5)
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path, documents=True)
+    log.open()
+    payload = submission(*(document("\u00e9" * 4000, id=f"{n}.{9:04000}") for n in range(200)))
+    event = Notification("1", "urn:registry", payload.encode(), datetime.now(UTC))
+    for _ in range(8):
+        log.note_documents("gateway", "", audit.DELIVERED, event, to="http://192.0.2.3/")
+    log.note(MOLE, "Subscribe")
+    log.write()
+    *delivered, subscribed, lost = read_records(path)
+    assert (len(delivered), subscribed["did"], lost["lost"]) == (5, "Subscribe", 3)
+    assert all(len(json.dumps(one)) < 2**18 for one in delivered)
 
 
 def test_what_cannot_be_written_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +180,78 @@ def test_what_cannot_be_written_waits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (path.read_bytes(), log.failures) == (whole, 1)
     log.write()
     assert verify(path)[0] == 2
+
+
+async def test_a_receipt_is_on_the_disk_when_it_is_kept(tmp_path: Path) -> None:
+    """Each of many at once; in the chain."""
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    running = asyncio.create_task(log.run())
+    try:
+
+        async def keep(number: int) -> None:
+            await log.keep("cert:CN=mole", "192.0.2.1", "gave", f"{number}", b"%d" % number)
+            kept = [one for one in read_records(path) if one["what"] == f"{number}"]
+            assert [base64.b64decode(one["receipt"]) for one in kept] == [b"%d" % number]
+
+        await asyncio.gather(*map(keep, range(20)))
+    finally:
+        running.cancel()
+    assert verify(path)[0] == 20
+
+
+async def test_a_receipt_that_a_write_took_along_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to be written for it then."""
+    path, begun, going = tmp_path / "audit.jsonl", threading.Event(), threading.Event()
+    log = opened(path)
+    complete = AuditLog._complete_segment
+
+    def completed(self: AuditLog) -> None:
+        begun.set()
+        going.wait(30)
+        complete(self)
+
+    monkeypatch.setattr(AuditLog, "_complete_segment", completed)
+    running = asyncio.create_task(log.run())
+    try:
+        first = asyncio.create_task(log.keep("mole", "192.0.2.1", "gave", "1", b"1"))
+        await asyncio.to_thread(begun.wait, 30)
+        second = asyncio.create_task(log.keep("mole", "192.0.2.1", "gave", "2", b"2"))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.01, going.set)
+        await asyncio.gather(first, second)
+    finally:
+        running.cancel()
+    assert verify(path)[0] == 2
+
+
+async def test_a_receipt_that_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that it is; when the disk is there again, others are."""
+    log = opened(tmp_path / "audit.jsonl")
+    running = asyncio.create_task(log.run())
+
+    def full(*_: object) -> None:
+        raise OSError("full")
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(audit, "_append", full)
+            patch.setattr(audit, "KEPT_WITHIN", 0.05)
+            with pytest.raises(AuditUnusable, match="not be written in time"):
+                await log.keep("cert:CN=mole", "192.0.2.1", "gave", "1", b"1")
+            assert log.failures < 5  # It is not tried without a pause.
+            assert not log._keeping  # Nor does anything else go on without one.
+        await log.keep("cert:CN=mole", "192.0.2.1", "gave", "2", b"2")
+        monkeypatch.setattr(audit, "WAITING", 0)
+        with pytest.raises(AuditUnusable, match="too many"):
+            await log.keep("cert:CN=mole", "192.0.2.1", "gave", "3", b"3")
+    finally:
+        running.cancel()
+    assert [one["what"] for one in read_records(log.path)] == ["2"]
 
 
 def test_a_refusal_again_and_again_is_counted(
@@ -228,9 +340,11 @@ def clock(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
     monkeypatch.setattr(audit, "datetime", Clock)
 
 
-def days_of(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, **kept: int) -> None:
+def days_of(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, days: int = audit.DAYS
+) -> None:
     """Write a log of two records a day."""
-    log = AuditLog(path, **kept)
+    log = AuditLog(path, days)
     log.open()
     for day in range(1, number + 1):
         clock(monkeypatch, f"2026-01-{day:02}")

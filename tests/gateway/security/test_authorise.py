@@ -27,6 +27,7 @@ from mediation.model.requests import Publish, Request
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.conftest import ROOT
+from tests.rigs.cases import for_each
 from tests.rigs.cloudevents import STRUCTURED, post
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
@@ -159,14 +160,14 @@ async def test_some_may_be_for_everybody(nobody_may: Running) -> None:
         assert status == (404 if "{key}" in path else 200), path
 
 
-@pytest.mark.parametrize("kind", get_args(Request), ids=lambda kind: kind.__name__)
+@for_each("kind", get_args(Request), ids=lambda kind: kind.__name__)
 def test_a_request_is_open_to_tenants_or_not_offered_to_them(kind: type[Request]) -> None:
     """Whatever the rights: what nobody listed is the default tenant's alone."""
     principal = Principal("", "tenant:acme:user:a", "", OF_NAMED, name="a", tenant="acme")
     request = object.__new__(kind)
     if kind in OPEN_TO_TENANTS:
-        authorise_request(principal, request, None)
+        authorise_request(principal, request)
         return
     with pytest.raises(Refused) as refused:
-        authorise_request(principal, request, None)
+        authorise_request(principal, request)
     assert refused.value.reason is Reason.ACTION_UNSUPPORTED

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from gateway.security.identities_editing import (
 )
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
+from mediation.soap.username_tokens import add_username_token
 from tests.rigs.cloudevents import STRUCTURED, event
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify
@@ -307,6 +309,20 @@ async def test_what_was_done_and_refused_is_in_the_audit_log(guarded: Guarded) -
         answer = await guarded.run.post(envelope, authorization=f"Bearer {key}")
         assert answer.status == status, answer.body
     assert await status_of(guarded.run, "GET", "/api/v1/subscriptions", None) == 401
+    assert await status_of(guarded.run, "POST", "/soap", "drg_x", envelope, SPEAKER.type) == 401
+    assert await status_of(guarded.run, "POST", "/events", "drg_x", b"{}") == 401
+    assert await status_of(guarded.run, "POST", "/relay/x", "drg_x") == 403
+    token = add_username_token(
+        envelope, "mole", "wrong", nonce=b"12345678", created=datetime.now(UTC)
+    )
+    assert b"FailedAuthentication" in (await guarded.run.post(token)).body
+    for did, result in (
+        ("unknown", "refused: There is no such key"),
+        ("Publish", "refused: There is no such key"),
+        ("relayed", "refused: There is no such key"),
+        ("Subscribe", "refused: The user or the password is wrong."),
+    ):
+        await until(partial(noted, "anonymous:127.0.0.1", did, result))
     await until(lambda: noted("user:mole", "Subscribe", "done"))
     await until(lambda: noted("gateway", "ended the subscription", "done: its lease expired"))
     await until(lambda: noted("user:reader", "Subscribe", "refused: You have no right"))

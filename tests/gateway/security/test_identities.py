@@ -13,6 +13,7 @@ from gateway.security.identities import (
 )
 from gateway.security.principals import Identity
 from gateway.security.rights import ALL_RIGHTS, Right
+from tests.rigs.cases import for_each
 
 PATH = Path("identities.toml")
 SECRET = "open sesame"
@@ -37,7 +38,7 @@ def test_rights_of_a_file() -> None:
     assert found.policy.grants(["user:mole"]).rights == {Right.PUBLISH}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("x = [", "it is no TOML"),

@@ -12,6 +12,7 @@ from gateway.security.resource_addresses import (
     shown,
 )
 from mediation import names
+from tests.rigs.cases import for_each
 
 KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
 TOKEN = "desk-5-9f86d081884c7d65"
@@ -58,7 +59,7 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize(("address", "resource"), ADDRESSES, ids=str)
+@for_each(("address", "resource"), ADDRESSES, ids=str)
 def test_doors(address: str | None, resource: ResourceAddress | None) -> None:
     assert resource_at(address) == resource
 
@@ -66,7 +67,7 @@ def test_doors(address: str | None, resource: ResourceAddress | None) -> None:
 ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "safe"),
     [
         ("http://h/consumer", "http://h/consumer"),

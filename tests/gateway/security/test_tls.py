@@ -524,6 +524,7 @@ class TestProgram:
         with pytest.raises(SettingsError) as error:
             read_settings()
         assert str(error.value).startswith(said) and "\n" not in str(error.value)
+        monkeypatch.delenv("DRAGOMAN_SHARED", raising=False)  # It is no setting, which is said.
         _, [finding] = check_settings({}, ())
         assert finding.verdict is Verdict.FAIL
         assert finding.text.startswith(f"dragoman.toml: {said}")

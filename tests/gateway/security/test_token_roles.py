@@ -1,5 +1,6 @@
 """Roles that a token said count for what its user subscribed to, when the token is gone."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest_asyncio
 
 from gateway.model.token_roles import TokenRoles
 from gateway.security import token_roles as remembering
+from gateway.security.identify import Identification, anonymous
 from gateway.security.identities_editing import create_identities
 from gateway.security.token_roles import RolesOfTokens
+from gateway.server.token_roles import TokenRolesRoom
 from gateway.store import Store, token_roles
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, fresh_id
@@ -95,6 +98,25 @@ async def test_rows_of_what_was_shown(store: Store) -> None:
     assert (await store.submit(lambda rows: token_roles.learn(rows, 0.0)))[0] == []
 
 
+@pytest.mark.parametrize("requests", [1, 2, 5])
+async def test_nobody_is_answered_before_its_roles_are_kept(store: Store, requests: int) -> None:
+    """Neither who shows a token first nor who shows it again meanwhile."""
+    identification = Identification()
+    room = TokenRolesRoom(store, identification, shared=False)
+    await room.start()
+    roles = identification.roles_of_tokens
+    principal = anonymous("192.0.2.1", trusted=False)
+    roles.show(principal.owner, ISSUER, WARD, 1)
+    answered = [
+        asyncio.ensure_future(identification.save_roles(principal)) for _ in range(requests)
+    ]
+    for future in asyncio.as_completed(answered):
+        await future
+        found, _ = await store.submit(lambda rows: token_roles.learn(rows, 0.0))
+        assert [one.owner for one in found] == [principal.owner]
+    assert not roles.is_unsaved(principal.owner)
+
+
 async def publish(run: Running, token: str, number: int) -> int:
     envelope = SPEAKER.envelope(f"<a><n>{number}</n></a>", message_id=fresh_id())
     answer = await run.post(envelope, type=SPEAKER.type, authorization=f"Bearer {token}")
@@ -142,3 +164,29 @@ async def test_a_subscription_gets_its_events_after_a_restart(tmp_path: Path) ->
                 received = {(await consumer.next(url)).number}
                 assert received == {"2"}, "what was published meanwhile goes to nobody"
                 await run.quiet()
+
+
+async def test_the_token_that_was_shown_last_counts(tmp_path: Path) -> None:
+    """Though both are remembered as verified."""
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    with identity_provider() as provider:
+        file.write_text(file.read_text() + RULES.format(provider.issuer, provider.issuer))
+        ward, former, publisher = (
+            provider.token(sub=name, roles=roles)
+            for name, roles in (("mole", ["ward"]), ("mole", []), ("publisher", ["ward"]))
+        )
+        async with Consumers() as consumer, running(tmp_path / "data", identities=file) as run:
+            url = consumer.fresh()
+            envelope = SPEAKER.envelope(SPEAKER.wse_subscribe(url), message_id="urn:uuid:s")
+            answer = await run.post(envelope, type=SPEAKER.type, authorization=f"Bearer {ward}")
+            assert answer.status == 200, answer.body
+            for shown, status in ((former, 403), (ward, 202), (former, 403)):
+                assert await publish(run, shown, 0) == status
+                await run.quiet()
+            assert (await consumer.next(url)).number == "0"
+            assert await publish(run, publisher, 1) == 202
+            await run.quiet()
+            assert await publish(run, ward, 2) == 202
+            assert (await consumer.next(url)).number == "2", "the one before went to nobody"
+            await run.quiet()

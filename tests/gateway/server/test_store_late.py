@@ -179,7 +179,7 @@ async def test_a_stop_ends_whatever_the_server_does(
         in_trouble = getattr(cluster, trouble)(database)
         with in_trouble:
             asking = asyncio.create_task(run.ask(SPEAKER, SPEAKER.wsn_subscribe(hung.url)))
-            await until(lambda: run.gateway.store._began is not None)
+            await until(lambda: run.gateway.store._commits.began is not None)
             run.stop.set()
             await until(lambda: any(log["event"] == "dragoman.ended" for log in run.logs))
             await asyncio.gather(asking, return_exceptions=True)

@@ -16,6 +16,7 @@ import pytest
 from adapters import load
 from gateway.settings.settings import Settings, SettingsError, place_of, read_settings
 from tests.conftest import ROOT
+from tests.rigs.cases import for_each
 from tests.rigs.processes import gateway_process
 
 DEADLINE = 90.0
@@ -58,7 +59,7 @@ IN_WORDS = {
     "discovery", "engine", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
     "soap_tcps_port", "store",
     "store_reserve", "strangers_bytes", "tls_certificate",
-    "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "signed_topics", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
+    "atna", "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "signed_topics", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
     "windows_events", "ws_security", "wsrm_at",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""
@@ -80,7 +81,7 @@ def test_every_setting_is_documented() -> None:
     assert set(documented()) == set(Settings.model_fields)
 
 
-@pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - IN_WORDS))
+@for_each("name", sorted(set(Settings.model_fields) - IN_WORDS))
 def test_defaults_are_as_documented(name: str) -> None:
     said, value = documented()[name], getattr(read_settings(), name)
     if isinstance(value, timedelta):

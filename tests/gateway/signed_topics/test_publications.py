@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from dragoman.client import CloudEventsClient, GatewayError, GridEventsClient, W
 from dragoman.signing import Signer
 from filters import parse_clark
 from gateway.parsing import Parsing
+from gateway.security.quotas import QuotaExceeded
+from gateway.signed_topics import checks as checking
+from gateway.signed_topics import signer_quotas
 from gateway.signed_topics.checks import NotSigned, SignatureChecks
 from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
 from gateway.signed_topics.settings import SignedTopicsRow
-from gateway.store import Store
-from mediation.event_signatures import EventSignature
+from gateway.store import Store, signed_events
+from mediation.event_signatures import EventSignature, EventVerifier
 from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
 from tests.rigs.event_signatures import credentials, now, pem, signer, verifier
@@ -154,12 +158,111 @@ async def test_an_event_that_was_delivered_is_not_sent_again(
     system = MemoryAdapter()
     await system.start([EVERYTHING_WANTED])
     await system.publish(events)
-    (await checks.remember(await anext(system.deliveries()))).settle()
+    delivery = await checks.remember(await anext(system.deliveries()))
+    assert delivery is not None
+    delivery.settle()
     await checks.flush()
     with pytest.raises(NotSigned, match="came before"):
         await checks.admit(events, "")
     moments.append(moments[0] + timedelta(minutes=4))
     await checks.admit(events, "")
+    await system.close()
+    await store.close()
+
+
+async def test_a_signer_fills_its_own_part_alone(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over gateways and past them; what its time refuses is forgotten when the part is full."""
+    monkeypatch.setattr(signed_events, "MOST_OF_ONE", 10)
+    monkeypatch.setattr(signed_events, "MOST", 15)
+    monkeypatch.setattr(signer_quotas, "AGAIN", 0.0)
+    store = Store(store_url)
+    await store.start()
+    moments = [now()]
+    topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
+    checks = SignatureChecks(topics, store, Parsing(), now=lambda: moments[-1])
+
+    def event(name: str, number: int, age: float = 0.0) -> Notification:
+        properties = signed(name, id=f"urn:{name}:{number}", age=age)
+        id = f"{name} {number}"
+        return Notification(id, "urn:mole", GALE, now(), parse_clark(TOPIC), properties=properties)
+
+    async def take(name: str, first: int, number: int, age: float = 0.0) -> int:
+        for each in range(first, first + number):
+            try:
+                await checks.admit([event(name, each, age)], "")
+            except QuotaExceeded:
+                return each - first
+        return number
+
+    assert await take("North mole", 0, 20) == 10
+    assert await take("South mole", 0, 3) == 3
+    system = MemoryAdapter()
+    await system.start([EVERYTHING_WANTED])
+    await system.publish([event("North mole", 50), event("South mole", 50)])
+    deliveries = system.deliveries()
+    assert await checks.once(await anext(deliveries)) is None
+    assert await checks.once(await anext(deliveries)) is not None
+    moments.append(moments[0] + timedelta(hours=1, minutes=2))
+    assert await take("North mole", 100, 20, age=-3700.0) == 10, "in place of the old ones"
+    assert await take("South mole", 100, 20, age=-3700.0) == 2, "the total holds for all"
+    [sample] = checks.metrics()
+    assert sample.values["crowded",] == 4
+    await system.close()
+    await store.close()
+
+
+async def test_who_sends_signatures_that_are_wrong_waits(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is verified is verified in a thread, also when it is small."""
+    monkeypatch.setattr(checking, "FAILURES_AT_ONCE", 2.0)
+    store = Store(store_url)
+    await store.start()
+    topics = SignedTopics([SignedTopicsRow(**row(tmp_path))])
+    checks = SignatureChecks(topics, store, Parsing())
+    threads = set()
+    verify = EventVerifier.verify
+
+    def noting(*args: Any, **options: Any) -> EventSignature:
+        threads.add(threading.current_thread())
+        return verify(*args, **options)
+
+    monkeypatch.setattr(EventVerifier, "verify", noting)
+    other = signed(payload=b"<w:gale xmlns:w='urn:w'>9</w:gale>")
+    wrong = Notification("1", "urn:mole", GALE, now(), parse_clark(TOPIC), properties=other)
+    right = Notification("2", "urn:mole", GALE, now(), parse_clark(TOPIC), properties=signed())
+    for _ in range(2):
+        with pytest.raises(NotSigned):
+            await checks.admit([wrong], "", "anonymous:192.0.2.1")
+    with pytest.raises(QuotaExceeded):
+        await checks.admit([right], "", "anonymous:192.0.2.1")
+    await checks.admit([right], "", "anonymous:192.0.2.2")
+    assert threading.main_thread() not in threads
+    await store.close()
+
+
+async def test_a_copy_is_dropped_while_the_first_is_under_way(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Of a messaging system that only gateways write to, which knows ids for ten minutes."""
+    store = Store(store_url)
+    await store.start()
+    checks = SignatureChecks(SignedTopics([SignedTopicsRow(**row(tmp_path))]), store, Parsing())
+    system = MemoryAdapter()
+    await system.start([EVERYTHING_WANTED])
+    copies = [
+        Notification(id, "urn:mole", GALE, now(), parse_clark(TOPIC), properties=signed())
+        for id in ("1", "2", "3")
+    ]
+    await system.publish(copies)
+    deliveries = system.deliveries()
+    first = await checks.remember(await anext(deliveries))
+    assert first is not None
+    assert await checks.remember(await anext(deliveries)) is None
+    del first
+    assert await checks.remember(await anext(deliveries)) is not None
     await system.close()
     await store.close()
 

@@ -1,17 +1,26 @@
 """Senders that sign their messages: WS-Security with X.509 certificates."""
 
+import json
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from filters import Refused
+from gateway.security import authentication
 from gateway.security.identities_editing import add_user, create_identities
+from gateway.security.keys import new_key
 from gateway.settings.settings import Settings
+from gateway.soap import message_security
+from mediation.names import WSN_BR_1_3
 from mediation.packaging.dime import DimeMessage, Encoder
+from mediation.ws_security import verify_message
+from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.signers import Signers
@@ -50,7 +59,15 @@ def signers(tmp_path_factory: pytest.TempPathFactory) -> Signers:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def run(tmp_path_factory: pytest.TempPathFactory, signers: Signers) -> AsyncIterator[Running]:
     folder = tmp_path_factory.mktemp("gateway")
-    table = {"signers": signers.authority.certificate, "required": ["subscribe", "/soap/signed"]}
+    table = {
+        "signers": signers.authority.certificate,
+        "required": ["subscribe", "/soap/signed"],
+        "addresses": [
+            "https://proxy.example",
+            "https://Shared.example/a/",
+            "urn:harbour:gateway",
+        ],
+    }
     async with running(
         folder / "data",
         identities=make_file(folder),
@@ -128,6 +145,87 @@ async def test_a_message_for_another_address(run: Running, signers: Signers) -> 
 
 
 @at_the_gateway
+@pytest.mark.parametrize(
+    ("to", "taken"),
+    [
+        (None, True),
+        ("{url}/soap", True),
+        ("http://LOCALHOST:{port}/soap", True),
+        ("http://[::ffff:127.0.0.1]:{port}/soap", True),
+        ("https://proxy.example/events/soap", True),
+        ("https://proxy.example:443/soap", True),
+        ("https://shared.example./a/soap", True),
+        ("https://shared.example/a/", False),
+        ("https://shared.example/b/soap", False),
+        ("https://shared.example/ab/soap", False),
+        ("https://shared.example/soap", False),
+        ("urn:harbour:gateway", True),
+        ("urn:another:gateway", False),
+        ("https://other.example/soap", False),
+        ("http://other.example:{port}/soap", False),
+        ("https://127.0.0.1:{port}/soap", False),
+        ("http://127.0.0.1:1{port}/soap", False),
+        ("http://proxy.example/soap", False),
+        ("https://proxy.example.other.example/soap", False),
+        ("https://user@proxy.example/soap/topic/a", False),
+        ("soap.tcp://127.0.0.1:{port}/soap", False),
+        ("http://www.w3.org/2005/08/addressing/anonymous", False),
+        ("//127.0.0.1:{port}/soap", False),
+        ("http://[/soap", False),
+    ],
+)
+async def test_whose_address_a_message_was_signed_for(
+    run: Running, signers: Signers, to: str | None, taken: bool
+) -> None:
+    """One that was signed for another gateway, which believes the same signers, counts there."""
+    said = {} if to is None else {"to": to.format(url=run.url, port=run.port)}
+    answer = await send(run, signers.signed("mole", made(**said)))
+    assert (answer.status == 202) is taken, answer.body
+    assert taken or b"another address" in answer.body
+
+
+async def test_the_public_address_alone(tmp_path: Path, signers: Signers) -> None:
+    table = {"signers": signers.authority.certificate}
+    async with running(
+        tmp_path / "data",
+        identities=make_file(tmp_path),
+        ws_security=table,
+        public_url="https://gateway.example/dragoman",
+    ) as run:
+        for to, taken in (
+            ("https://gateway.example/dragoman/soap", True),
+            (f"http://127.0.0.1:{run.port}/soap", False),
+        ):
+            answer = await send(run, signers.signed("mole", made(to=to)))
+            assert (answer.status == 202) is taken, answer.body
+
+
+async def test_who_sends_signatures_that_do_not_count_waits(
+    tmp_path: Path, signers: Signers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nothing more of that address is verified, and what is not signed is taken as ever."""
+    monkeypatch.setattr(authentication, "SIGNATURE_FAILURES_AT_ONCE", 3.0)
+    verified = []
+
+    def verify(*args: Any, **options: Any) -> Any:
+        verified.append(threading.current_thread().name)
+        return verify_message(*args, **options)
+
+    monkeypatch.setattr(message_security, "verify_message", verify)
+    file = make_file(tmp_path)
+    table = {"signers": signers.authority.certificate}
+    async with running(tmp_path / "data", identities=file, ws_security=table, trusted=()) as run:
+        wrong = signers.signed("mole", made()).replace(b"<event/>", b"<event>1</event>")
+        answers = [await send(run, wrong) for _ in range(5)]
+        assert [b"FailedCheck" in one.body for one in answers] == [True] * 3 + [False] * 2
+        assert {one.status for one in answers[3:]} == {429}
+        assert (await send(run, signers.signed("mole", made()))).status == 429
+        assert (await send(run, made())).status == 202
+    assert len(verified) == 3
+    assert not any(name == "MainThread" for name in verified), "what is small is not on the loop"
+
+
+@at_the_gateway
 async def test_who_subscribes_must_sign(run: Running, signers: Signers) -> None:
     body = SPEAKER.wse_subscribe("http://127.0.0.1:9999/")
     answer = await send(run, signers.signed("mole", made(body)))
@@ -161,6 +259,34 @@ async def test_what_must_be_signed(tmp_path: Path, signers: Signers) -> None:
         assert answer.status == 403 and b"signed" in answer.body, answer.body
 
 
+async def test_no_other_address_or_form_is_a_way_around(tmp_path: Path, signers: Signers) -> None:
+    """JSON cannot be signed. A resource has the path of a proxy in front of its own, too, or is named
+    by the message alone."""
+    file = make_file(tmp_path)
+    file.write_text(file.read_text().replace('may = ["publish"]', 'may = ["everything"]'))
+    table = {"signers": signers.authority.certificate, "required": ["manage", "/publishers"]}
+    async with running(tmp_path / "data", identities=file, ws_security=table) as run:
+        made_one = await run.request("POST", "/mailboxes", b"{}", content_type="application/json")
+        assert made_one.status == 201, made_one.body
+        box = f"/mailboxes/{json.loads(made_one.body)['key']}"
+        for method, path in (
+            ("GET", box), ("POST", f"{box}/receive"), ("GET", f"{box}/events"), ("DELETE", box),
+        ):  # fmt: skip
+            answer = await run.request(method, path, b"{}", content_type="application/json")
+            assert answer.status == 403 and b"signed" in answer.body, (method, path, answer.body)
+        address = f"/publishers/{new_key()}"
+        destroy = f'<b:DestroyRegistration xmlns:b="{WSN_BR_1_3}"/>'
+        for path, to in (
+            (address, None), (f"/proxy{address}", None), ("/soap", f"{run.url}{address}"),
+            ("/soap", f"{run.url}/proxy{address}"),
+        ):  # fmt: skip
+            octets = made(destroy, to=to or f"{run.url}{path}")
+            assert b"InvalidSecurity" in (await send(run, octets, path)).body
+            if path != "/soap":  # One that is signed comes to the address that it names.
+                answer = await send(run, signers.signed("ship", octets), path)
+                assert b"ResourceUnknown" in answer.body, answer.body
+
+
 async def test_signers_are_read_again(tmp_path: Path, signers: Signers) -> None:
     """A file that cannot be used changes nothing; another authority does. Signatures are remembered
     over restarts."""
@@ -190,6 +316,7 @@ async def test_settings_that_contradict_each_other(tmp_path: Path, signers: Sign
         ({"required": ["subscribe"]}, "needs signers"),
         ({"encrypted": ["publish"]}, "needs key"),
         ({**signing, "required": ["sing"]}, "neither a right"),
+        ({**signing, "addresses": ["gateway"]}, "neither a URL"),
         (signing, "needs identities"),
     ):
         with pytest.raises(ValueError, match=text):
@@ -204,7 +331,11 @@ async def test_over_soap_tcp(tmp_path: Path, signers: Signers) -> None:
     """It has no path: the address in the message says which endpoint it is for."""
     file = make_file(tmp_path)
     file.write_text(file.read_text().replace('may = ["publish"]', 'may = ["everything"]'))
-    table = {"signers": signers.authority.certificate, "required": ["/soap"]}
+    table = {
+        "signers": signers.authority.certificate,
+        "required": ["/soap"],
+        "addresses": ["urn:somewhere"],
+    }
     async with running(
         tmp_path / "data",
         identities=file,
@@ -223,3 +354,23 @@ async def test_over_soap_tcp(tmp_path: Path, signers: Signers) -> None:
                 answer = (await peer.receive()).envelope
                 assert said in answer, answer
         await peer.close()
+
+
+@pytest.mark.parametrize(("named", "status"), [("port", 202), ("other", 403)])
+async def test_a_rule_for_everyone_certified_by_an_authority(
+    tmp_path: Path, signers: Signers, named: str, status: int
+) -> None:
+    """By the signature of a message: whoever the authority of the rule has certified."""
+    other = tmp_path / "another"
+    other.mkdir()
+    files = {"port": signers.authority.certificate, "other": Authority(other).certificate}
+    file = make_file(tmp_path)
+    rows = "".join(
+        f"[[authorities]]\nname = '{name}'\nfile = '{path}'\n" for name, path in files.items()
+    )
+    rule = f"[[rights]]\nwho = ['ca:{named}']\nmay = ['publish']\n"
+    file.write_text(f"{file.read_text()}\n{rows}{rule}")
+    table = {"signers": signers.authority.certificate}
+    async with running(tmp_path / "data", identities=file, ws_security=table) as run:
+        answer = await send(run, signers.signed("tug", made()))
+        assert answer.status == status, answer.body

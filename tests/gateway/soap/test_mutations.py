@@ -27,6 +27,7 @@ from tests.rigs.envelopes import (
     wse11_filter,
     wse_filter,
 )
+from tests.rigs.examples import examples
 from tests.rigs.gateways import Running, read_http
 from tests.rigs.waiting import DEADLINE
 
@@ -171,12 +172,17 @@ class Connection:
         self._reader = self._writer = None
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 async def test_every_input_is_answered(gateway: Running) -> None:
     connection = Connection(gateway)
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=1500, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=examples(day=500, night=2000),
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
     @given(
         spoilt(),
         st.sampled_from(("/soap", "/soap/topic/a%20b", f"/subscriptions/{KEY}", "/subscriptions/")),

@@ -17,6 +17,7 @@ from mediation.names import POLICY_1_5
 from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
 from mediation.specifications import SPECIFICATIONS
 from mediation.wsdl import DESCRIBED, SERVICES, schema_named, services_named, write_wsdl
+from tests.rigs.cases import for_each
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.mediation import context
@@ -307,9 +308,7 @@ def test_every_operation_that_is_described_alone_is_offered(service: Service) ->
             assert offer.operation in asked
 
 
-@pytest.mark.parametrize(
-    "version", [version for version in SPECIFICATIONS if version is not Version.WSN_1_0]
-)
+@for_each("version", [version for version in SPECIFICATIONS if version is not Version.WSN_1_0])
 def test_the_elements_of_faults_are_declared(version: Version) -> None:
     """The element that a row gives for one operation is among those that the operation declares,
     and each other element is declared by some operation."""

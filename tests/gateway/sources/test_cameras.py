@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.egress import Consumer
-from gateway.sources.states import UNAUTHORIZED
+from gateway.sources.held_leases import UNAUTHORIZED
 from mediation.names import ONVIF_TOPICS
 from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.cameras import MOTION, PASSWORD, TT, USER, Camera

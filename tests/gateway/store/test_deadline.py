@@ -69,7 +69,7 @@ async def test_what_is_under_way_goes_on_and_its_caller_is_answered(store: Store
 async def test_what_waits_in_the_queue_is_never_carried_out(store: Store) -> None:
     go_on = threading.Event()
     under_way = store.submit(stalling(go_on))
-    await until(lambda: store._began is not None)
+    await until(lambda: store._commits.began is not None)
     with pytest.raises(StoreUnavailable):
         await store.submit(count)
     with pytest.raises(StoreUnavailable):  # It is known by now: nobody waits.
@@ -112,7 +112,7 @@ async def test_a_look_finds_what_no_commit_did(store: Store, tmp_path: object) -
 async def test_a_close_does_not_wait_for_what_hangs(store: Store) -> None:
     go_on = threading.Event()
     under_way = store.submit(stalling(go_on))
-    await until(lambda: store._began is not None)
+    await until(lambda: store._commits.began is not None)
     behind = store.submit(count)
     await store.close(0.2)
     with pytest.raises(StoreUnavailable):

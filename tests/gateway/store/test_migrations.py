@@ -25,7 +25,7 @@ from tests.rigs.stores import check_store, execute, on_each_store, sqlite_url
 HERE = Path(__file__).parent
 NEW_COLUMNS = {
     "spool": {"refused_at", "retried"},
-    "mailbox_messages": {"expires"},
+    "mailbox_messages": {"expires", "granted"},
     "replicas": {"schema"},
     "held": {"order_key"},
 }
@@ -88,6 +88,7 @@ NEW_TABLES = (
     "token_roles",
     "replays",
     "signed_events",
+    "revocations",
 )
 
 

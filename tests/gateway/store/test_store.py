@@ -266,8 +266,11 @@ async def test_too_many_wait(store: Store) -> None:
 
 async def test_not_a_database(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"This is no database, but it is somebody's file." * 100)
+    store = Store.at(tmp_path)
     with pytest.raises(StoreUnavailable, match="not a database"):
-        await Store.at(tmp_path).start()
+        await store.start()
+    async with asyncio.timeout(20):  # Nothing has begun that a close would wait for.
+        await store.close()
     assert (tmp_path / "store.db").read_bytes().startswith(b"This is")
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification, Rights
+from mediation.tenants import source_in, topic_in
+from tests.rigs.consumers import Connection, Receipt, consumers
 from tests.rigs.dispatching import engine, notification
 from tests.rigs.waiting import until
 
@@ -80,7 +83,7 @@ async def test_what_waits_for_the_store_is_delivered_and_settled(
         try:
             sent = [replace(notification(number), topic=TOPIC) for number in ("1", "2")]
             await adapter.publish(sent)
-            await until(lambda: len(settled) == 2, 10.0)
+            await until(lambda: len(settled) == 2)
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -91,3 +94,70 @@ async def test_what_waits_for_the_store_is_delivered_and_settled(
     assert guard.asked == [one, one, one, two]
     # What was in time when it came is in time when the store is there.
     assert [each.day for each in guard.came] == [1, 1, 1, 4]
+
+
+async def test_who_fills_the_memory_stops_no_other_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next event waits, until its consumers answer; the event behind that does not."""
+    monkeypatch.setattr("gateway.delivery.settlement.CROWD", 4)
+    for where in ("outboxes.LATE", "outboxes.PATIENCE", "dispatcher.PATIENCE", "dispatcher.HURRY"):
+        monkeypatch.setattr(f"gateway.delivery.{where}", 60.0)
+    unanswered: list[Connection] = []
+    accepted: list[str] = []
+    adapter, table = XPathFilterAdapter(MemoryAdapter()), SubscriptionTable()
+    quick = asyncio.Event()
+
+    def be_slow(connection: Connection, _: Receipt) -> None:
+        unanswered.append(connection)
+        if quick.is_set():
+            answer_all()
+
+    def be_quick(connection: Connection, _: Receipt) -> None:
+        connection.answer(202)
+        quick.set()
+        answer_all()
+
+    def answer_all() -> None:
+        while unanswered:
+            unanswered.pop().answer(202)
+
+    async with consumers() as sinks, engine(tmp_path) as run:
+        dispatchers = Dispatchers(run.store, run.dispatcher.scheduler)
+        dispatchers.add(None, run.dispatcher)
+        filters, tenants = dict[str, Filter](), dict[str, str]()
+        for tenant, behaviour, count in (("crowd", be_slow, 6), ("few", be_quick, 1)):
+            topics = (Expression("t:A", TOPIC_FULL, (("t", "urn:t"),)),)
+            for _ in range(count):
+                entry = await run.subscribe(sinks.add(behaviour).url)
+                table.add(entry)
+                filters[entry.subscription.key] = Filter(topics=topics)
+                tenants[entry.subscription.key] = tenant
+        assert await adapter.start(filters, tenants) == {}
+        accept = dispatchers.accept
+
+        def note(delivery: Delivery, *entries: Any) -> None:
+            accepted.append(delivery.notification.id)
+            accept(delivery, *entries)
+
+        monkeypatch.setattr(dispatchers, "accept", note)
+        pump = Matching(adapter, table, dispatchers, FilterBudgets(lambda entry, why: None))
+        task = asyncio.create_task(pump.run())
+        try:
+            sent = [
+                replace(
+                    notification(str(number)),
+                    topic=topic_in(tenant, TOPIC),
+                    source=f"{source_in(tenant)}one",
+                )
+                for number, tenant in enumerate(("crowd", "crowd", "crowd", "few"))
+            ]
+            await adapter.publish(sent)
+            await until(lambda: len(accepted) == len(sent))
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            answer_all()
+            await adapter.close()
+    assert accepted == [sent[number].id for number in (0, 3, 1, 2)]

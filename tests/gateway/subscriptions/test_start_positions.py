@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from gateway.delivery.backlog import MOST
+from gateway.subscriptions.replaying import FEW, is_near
 from mediation.model.messages import CatchingUp
 from mediation.names import DRAGOMAN_POLICY
 from tests.gateway.subscriptions.test_replaying import archived, ended, numbers, row
 from tests.rigs.cloudevents import agreeing
-from tests.rigs.consumers import Consumers, accept, status
+from tests.rigs.consumers import Consumers, accept, slow, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.programs import command
@@ -37,6 +39,7 @@ def wsn_since(url: str, position: str = LONG_AGO) -> str:
 
 
 async def publish_for_ever(run: Running, made: list[int], stop: asyncio.Event) -> None:
+    """As fast as it is answered."""
     while not stop.is_set():
         made.append(len(made))
         await run.publish(f"<n>{made[-1]}</n>", path="/soap/topic/storms")
@@ -80,6 +83,52 @@ async def test_nothing_is_missed_and_nothing_comes_twice(
         assert consumer.waiting(url) == 0
         [after] = [one for one in run.gateway.subscriptions.entries if one.id == entry.id]
         assert after.subscription.policy.catching_up is CatchingUp.DONE
+
+
+@pytest.mark.parametrize(
+    "left, former, added, near",
+    [
+        (16.0, None, 10**6, True),
+        (90.0, None, 10, False),
+        (30.0, 100.0, 10, False),
+        (90.0, 100.0, 100, True),
+        (90.0, 100.0, MOST, False),
+        (290.0, 300.0, FEW // 2, True),
+        (290.0, 300.0, FEW, False),
+        (400.0, 410.0, 1, False),
+    ],
+)
+def test_what_is_published_waits_for_few(
+    left: float, former: float | None, added: int, near: bool
+) -> None:
+    """What is left comes at once then: more than may wait for one would be dead letters, or the end
+    of the subscription."""
+    before = timedelta.max if former is None else timedelta(seconds=former)
+    found = is_near(timedelta(seconds=left), before, timedelta(seconds=15), added=added)
+    assert found is near
+
+
+async def test_what_others_take_their_time_for_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message comes to the archive when the last of its consumers has it: later, maybe, than a
+    reader keeps behind what is published."""
+    monkeypatch.setattr("gateway.subscriptions.replaying.LAG", 0.5)
+    monkeypatch.setattr("gateway.delivery.dispatcher.FRESH", 0.4)
+    monkeypatch.setattr("gateway.delivery.dispatcher.PATIENCE", 30.0)
+    settings: dict[str, Any] = {"adapter": "embedded:", "archive": tmp_path / "archive"}
+    async with running(tmp_path / "data", **settings) as run, Consumers() as consumer:
+        url, other = consumer.fresh(), consumer.fresh()
+        consumer.at(other).behaviour = slow(2.0)
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(other, raw=True))
+        await run.publish("<n>0</n>", path="/soap/topic/storms")
+        await until(lambda: consumer.at(other).count == 1)
+        await asyncio.sleep(0.6)
+        await run.subscribe(SPEAKER, wse_since(url))
+        [entry] = [one for one in run.gateway.subscriptions.entries if url in one.target.url]
+        await ended(run, entry.id)
+        await run.quiet()
+        assert await numbers(consumer, url, consumer.waiting(url)) == ["0"]
 
 
 async def test_it_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

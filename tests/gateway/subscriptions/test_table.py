@@ -7,6 +7,7 @@ from gateway.egress import Target, parse_target
 from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
+from gateway.security.principals import owner_in
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.rendering import prepare
 from tests.rigs.mediation import subscription
@@ -41,6 +42,21 @@ def test_owners_are_counted_with_their_destinations() -> None:
     assert (table.of_owner("b"), table.of_owner_to("b", OTHER)) == (1, 0)
     table.drop(first)
     assert (table.of_owner("a"), table.of_owner_to("a", ONE)) == (2, 1)
+
+
+def test_those_of_tenants() -> None:
+    """And nothing is left of a tenant whose last one went."""
+    table = SubscriptionTable()
+    first, second = (entered(table, owner_in("acme", f"user:{one}"), ONE) for one in "ab")
+    other = entered(table, owner_in("umbrella", "user:a"), ONE)
+    entered(table, "user:a", ONE)
+    assert [table.of_tenant(name) for name in ("acme", "umbrella", "", "none")] == [2, 1, 1, 0]
+    assert list(table.entries_of("acme")) == [first, second]
+    table.drop(first)
+    table.drop(other)
+    assert [list(table.entries_of(name)) for name in ("acme", "umbrella")] == [[second], []]
+    [tenants] = [one for one in table.metrics() if one.name.endswith("tenant_subscriptions")]
+    assert tenants.values == {("acme",): 1}
 
 
 def test_subscriptions_that_fill_a_mailbox() -> None:

@@ -1,9 +1,9 @@
 """Forms from other sites' pages."""
 
-import pytest
 from fastapi import HTTPException, Request
 
 from gateway.web.csrf import refuse_other_origins
+from tests.rigs.cases import for_each
 
 HOST = "gateway.example.org:8080"
 
@@ -19,7 +19,7 @@ async def refused(**headers: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "expected"),
     [
         ({}, False),  # A program, which no other site's page can lead.

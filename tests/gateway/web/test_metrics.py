@@ -7,7 +7,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.web.metrics import FORMER_NAMES
+from gateway.observing.samples import Sample, gauge, gauges
+from gateway.web.metrics import FORMER_NAMES, Metrics
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
 from tests.rigs.documented_metrics import documented
@@ -58,6 +59,29 @@ async def test_every_family_is_on_the_page_and_no_other(tmp_path: Path) -> None:
     }
     assert {name: page[name] for name in (*here, *process)} == {**here, **process}
     assert {name: page[name][0] for name in in_sources} == in_sources
+
+
+async def test_tenants_that_ask_often_share_the_samples_of_a_moment() -> None:
+    """Each time all subscriptions are looked at, and tenants are many."""
+    looked = 0
+
+    def source() -> Iterator[Sample]:
+        nonlocal looked
+        looked += 1
+        yield gauges("tenant_bytes", "Bytes.", ("tenant",), {("acme",): 1, ("umbrella",): 2})
+        yield gauge("bytes", "Bytes.", 3)
+
+    async def counted() -> list[Sample]:
+        return []
+
+    metrics = Metrics([source], counted)
+    for _ in range(3):
+        for tenant, number in (("acme", 1), ("umbrella", 2)):
+            told = (await metrics.text(tenant)).decode().splitlines()
+            assert told[2:] == [f'dragoman_tenant_bytes{{tenant="{tenant}"}} {number}.0']
+    assert looked == 1
+    await metrics.text()
+    assert looked == 2
 
 
 async def test_names_are_of_bytes_and_seconds(tmp_path: Path) -> None:

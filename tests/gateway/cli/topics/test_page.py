@@ -10,6 +10,7 @@ import pytest
 
 from mediation.discovery import Role, identifier_of, read_authorities
 from tests.conftest import ROOT
+from tests.rigs.discovery import SCHEMA
 from tests.rigs.programs import DRAGOMAN, SECONDS, Program, RunningGateway, environment
 
 PAGE = (ROOT / "docs" / "discovery-commands.md").read_text()
@@ -58,8 +59,8 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     program.chmod(0o755)
     home = tmp_path / "harbour"
     home.mkdir()
-    keys, certificates, settings, serve, make, find, give, listen, publish, withdraw, *more = BLOCKS
-    hide, reveal = more
+    keys, certificates, settings, serve, make, find, *more = BLOCKS
+    shape, give, listen, publish, revoke, withdraw, hide, reveal = more
 
     places = {"PATH": f"{program.parent}:{environment()['PATH']}"}
     shell(keys, home, **places)
@@ -91,6 +92,21 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
             listener.wait_for("<knots>12</knots>")
             assert listener.stop() == 0
             assert listener.err[-1] == "Unsubscribed."
+        kept = (home / "museum" / "delegation.xml").read_text()
+        [id_of_right] = set(re.findall("dlg-[0-9a-f-]{36}", kept))
+        said = run(revoke, "mole")
+        assert f"revoked {id_of_right}\n" in said
+        assert re.search(rf"^tdn-[0-9a-f]{{32}} keeps {id_}, and obeys.$", said, re.MULTILINE)
+        assert [one.name for one in (home / "mole/wind.xml.revoked").iterdir()] == [
+            f"{id_of_right}.xml"
+        ]
+        run("dragoman topics advertise wind.xml", "mole")
+        assert "is revoked" in run_to_failure(listen, home / "museum", **places, **to)
+        (home / "mole" / "gale.xsd").write_text(SCHEMA)
+        run(f"{shape}\ndragoman topics advertise gale.xml", "mole")
+        told = json.loads(run("dragoman topics discover gales --output json", "mole"))
+        assert told["schema"] == {"type": "application/xml", "text": SCHEMA}
+        assert "schema text" in run(f"dragoman topics show {told['id']}", "mole")
         other = run_to_failure(f"dragoman topics withdraw {id_}", home / "museum", **places, **to)
         assert f"still keeps {id_}: only who made a topic can withdraw it" in other
         assert f"withdrawn {id_}" in run(withdraw, "mole")

@@ -28,6 +28,7 @@ from gateway.client.grid_events import (
     subscribe_lease,
 )
 from mediation.grid_events import Port, write_handle_event
+from tests.rigs.cases import for_each
 from tests.rigs.gateways import Running, running
 from tests.rigs.grid_events import EVENTS, SPELLINGS, sample
 from tests.rigs.waiting import DEADLINE, until
@@ -81,8 +82,8 @@ async def refused(run: Running) -> bool:
 # Types.
 
 
-@pytest.mark.parametrize("name", EVENTS)
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("name", EVENTS)
+@for_each("spelling", SPELLINGS)
 def test_events_are_read_in_every_spelling(name: str, spelling: str) -> None:
     event = read_event(SPELLINGS[spelling](sample(name)))
     assert event == read_event(sample(name))

@@ -1,7 +1,7 @@
 """How much applications are given at a time."""
 
 from gateway.client.reliable.application_threads import Pace
-from gateway.client.reliable.shared_commits import TOGETHER
+from gateway.client.reliable.transaction_threads import MAX_COMMIT
 
 
 def test_several_are_delivered_at_once_unless_that_takes_long() -> None:
@@ -9,7 +9,11 @@ def test_several_are_delivered_at_once_unless_that_takes_long() -> None:
     clock = times.__next__
     quick = Pace(clock)
     assert [quick.goes_on(), quick.goes_on(), quick.goes_on()] == [True] * 3
-    assert [quick.at_once(before) for before in (1, 8, TOGETHER)] == [2, 16, TOGETHER]
+    assert [quick.at_once(before) for before in (1, 8, MAX_COMMIT)] == [
+        2,
+        16,
+        MAX_COMMIT,
+    ]
     slow = Pace(clock)
     assert [slow.goes_on(), slow.goes_on(), slow.goes_on()] == [True, True, False]
     assert [slow.at_once(before) for before in (1, 16, 64)] == [1, 2, 8]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from gateway.client.reliable.posting import IN_FLIGHT, Posts
+from gateway.client.sequence_binding import CheckSignature, SignEnvelope
 from gateway.reliability.storage import StorageUnavailable
 
 T = TypeVar("T")
@@ -17,6 +18,8 @@ class Away:
 
     endpoint: Any = None
     caller: Any = None
+    sign: SignEnvelope | None = None
+    check: CheckSignature | None = None
     stopping = False
 
     def __init__(self) -> None:

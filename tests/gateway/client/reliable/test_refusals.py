@@ -2,6 +2,7 @@
 
 import http.server
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,21 +24,29 @@ FAULT = (
     "</s:Fault></s:Body></s:Envelope>"
 ).encode()
 
+RELATED = FAULT.replace(
+    b"<s:Body>",
+    b'<s:Header><a:RelatesTo xmlns:a="http://www.w3.org/2005/08/addressing">{asked}</a:RelatesTo>'
+    b"</s:Header><s:Body>",
+)
+
 
 @contextmanager
 def answering(status: int, body: bytes, content_type: str) -> Iterator[str]:
-    """A server that answers everything so."""
+    """A server that answers everything so; ``{asked}`` is the id of what it answers."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            message_id = re.search(rb"MessageID>([^<]*)<", asked)
+            answer = body.replace(b"{asked}", message_id[1] if message_id else b"")
             self.send_response(status)
             self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -55,6 +64,7 @@ def answering(status: int, body: bytes, content_type: str) -> Iterator[str]:
     [
         pytest.param(404, b"no", "text/plain", "404 Not Found", 1, id="no such page"),
         pytest.param(500, FAULT, "application/soap+xml", "What is a Sequence?", 1, id="no WS-RM"),
+        pytest.param(500, RELATED, "application/soap+xml", "What is a", 1, id="no WS-RM, related"),
         pytest.param(503, b"later", "text/plain", "503 Service Unavailable", 0, id="later"),
     ],
 )

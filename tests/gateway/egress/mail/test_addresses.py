@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gateway.egress import AddressRefused
 from gateway.egress.mail.addresses import MailAddress, parse_mailto, target_of
+from tests.rigs.cases import for_each
 
 READ = [
     ("mailto:ann@example.org", MailAddress("ann", "example.org")),
@@ -26,7 +27,7 @@ def test_what_is_read(text: str, address: MailAddress) -> None:
     assert (target.scheme, target.host, target.url) == ("mailto", address.domain, text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "mailto:",

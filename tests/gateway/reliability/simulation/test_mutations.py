@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, destination_worker, exchange, group_commit
+from gateway.reliability import destination, destination_worker, exchange, shared_transactions
 from gateway.reliability.acknowledgements import block_of
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
@@ -124,7 +124,7 @@ def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What several parts said is sent, even where their commit fails."""
-    monkeypatch.setattr(group_commit, "begin", hasty)
+    monkeypatch.setattr(shared_transactions, "begin", hasty)
 
 
 def keep_what_failed_in_the_shared_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def keep_what_failed_in_the_shared_transaction(monkeypatch: pytest.MonkeyPatch) 
             yield
         step.failures.clear()
 
-    monkeypatch.setattr(group_commit, "sharing", careless)
+    monkeypatch.setattr(shared_transactions, "sharing", careless)
 
 
 MUTATIONS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.reliability import batches
-from gateway.reliability.group_commit import run_together
+from gateway.reliability.shared_transactions import run_together
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 

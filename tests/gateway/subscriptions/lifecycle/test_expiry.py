@@ -16,7 +16,7 @@ from mediation.rendering import prepare
 from tests.rigs.mediation import subscription
 
 TARGET = parse_target("http://consumer.example/")
-DEADLINE = 5.0
+DEADLINE = 60.0
 
 
 def entered(table: SubscriptionTable, ends_in: float | None) -> Entry:

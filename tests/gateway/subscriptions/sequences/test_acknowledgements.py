@@ -9,14 +9,19 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.delivery.sequences.protocol import CALLED_BACK
+from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
+    Acknowledgement,
     CreateSequence,
     FaultName,
+    Ranges,
     ReliableMessage,
     Rm,
     RmFault,
     RmSpec,
+    acknowledgement_block,
+    write_acknowledgement,
     write_rm_fault,
 )
 from tests.gateway.delivery.test_sequence_attempt import SETTINGS, Rig, rig
@@ -164,6 +169,27 @@ async def test_a_stop_waits_for_nobody_who_says_nothing(
         r.run.stop.set()
     # An attempt alone would have waited for longer.
     assert asyncio.get_running_loop().time() - began < CALLED_BACK
+
+
+async def test_nobody_acknowledges_for_one_that_does_on_connections(tmp_path: Path) -> None:
+    """Who read the messages knows both names: the address was told to nobody, and what comes there
+    counts for nothing. So the message goes again."""
+    consumer = ReliableConsumer(loses=lambda said: "request" if said.sequence is not None else "")
+    async with rig(tmp_path, consumer) as r:
+        await r.subscribe()
+        await r.publish(1)
+        await until(lambda: any(one.sequence is not None for one in consumer.sent))
+        header = next(one.sequence for one in consumer.sent if one.sequence is not None)
+        [create] = [one for one in consumer.sent if isinstance(one.body, CreateSequence)]
+        told = Acknowledgement(header.identifier, Ranges.of([(1, 1)]))
+        path = f"/sequences/{(create.headers.message_id or '').removeprefix('urn:uuid:')}"
+        spec = RmSpec(Rm.V1_1, Soap.V1_2, Wsa.V2005_08)
+        to = EndpointReference(f"{r.run.url}{path}", Wsa.V2005_08)
+        _, forged = write_acknowledgement(spec, to, acknowledgement_block(Rm.V1_1, told))
+        assert (await r.run.post(forged, path)).status == 202
+        consumer.loses = lambda said: ""
+        await r.got(1)
+        await r.conserved(matched=1, delivered=1)
 
 
 async def test_what_is_no_acknowledgement(tmp_path: Path) -> None:

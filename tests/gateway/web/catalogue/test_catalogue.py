@@ -26,12 +26,21 @@ from gateway.discovery.topic_descriptions import describe, row_of
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, advertisements
-from gateway.web.catalogue import Page, TopicCatalogue
+from gateway.web.catalogue import KnownTopic, Page, TopicCatalogue
 from gateway.web.catalogue.asyncapi import asyncapi_document
-from mediation.discovery import Synopsis, SynopsisType, check_advertisement
+from gateway.web.catalogue.known_topics import Origin
+from gateway.web.views.topics import topic_view
+from mediation.discovery import (
+    EventSigners,
+    Schema,
+    SchemaType,
+    Synopsis,
+    SynopsisType,
+    check_advertisement,
+)
 from mediation.discovery.signing import sign
 from mediation.model.messages import Notification
-from tests.rigs.discovery import PATH
+from tests.rigs.discovery import PATH, SCHEMA
 from tests.rigs.discovery_entities import Speaker
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings
@@ -62,6 +71,44 @@ def advertised(
     created = PRODUCER.made(request, answer.octets, at)  # type: ignore[union-attr]
     checked = check_advertisement(PRODUCER.advertisement(created, at), verifier, now=at)
     return row_of(checked, describe(checked.advertisement))
+
+
+@pytest.mark.parametrize(
+    "schema, format",
+    [
+        (Schema(SchemaType.XSD, SCHEMA), "application/xml"),
+        (Schema(SchemaType.JSON_SCHEMA, "{}"), "application/schema+json;version=draft-07"),
+        (
+            Schema(
+                SchemaType.JSON_SCHEMA,
+                '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}',
+            ),
+            "application/schema+json;version=draft-07",
+        ),
+        (
+            Schema(
+                SchemaType.JSON_SCHEMA,
+                '{"$schema": "https://json-schema.org/draft/2020-12/schema"}',
+            ),
+            "application/schema+json;version=draft-2020-12",
+        ),
+        (
+            Schema(SchemaType.JSON_SCHEMA, '{"$schema": "https://evil.example/x;y=1"}'),
+            "application/schema+json;version=draft-07",
+        ),
+    ],
+)
+def test_asyncapi_and_rows_have_the_schema(schema: Schema, format: str) -> None:
+    signers = EventSigners.CREATOR
+    topic = KnownTopic("t", Origin.ADVERTISED, "{urn:a}b", now(), schema=schema, signers=signers)
+    document = asyncapi_document(Page([topic], None), BASE)
+    payload = document["channels"]["t"]["messages"]["notification"]["payload"]
+    assert payload["schemaFormat"] == format
+    as_it_was = schema.text if schema.type is SchemaType.XSD else json.loads(schema.text)
+    assert payload["schema"] == as_it_was
+    row = topic_view(topic, None).model_dump(by_alias=True)
+    assert document["channels"]["t"]["x-dragoman-signed-by"] == row["signed_by"] == "creator"
+    assert row["schema"] == {"type": schema.type.value, "text": schema.text}
 
 
 async def keep(store: Store, *rows: AdvertisementRow) -> None:
@@ -233,6 +280,9 @@ async def test_a_gateway_tells(tmp_path: Path) -> None:
             asked = f"/api/v1/topics?q={quote(words)}"
             assert [one["id"] for one in (await get(run, asked))["topics"]] == ids
         assert "no word" in str(await get(run, "/api/v1/topics?q=!", 422))
+        for words, listed in (("STORMS", ["storms"]), ("calm", [])):
+            page = (await run.admin("GET", f"/console/topics?q={words}")).body.decode()
+            assert [one for one in ("storms", row.topic) if f">{one}<" in page] == listed
         await get(run, "/api/v1/topics/none", 404)
         await get(run, "/api/v1/topics?limit=501", 422)
         await get(run, "/api/v1/topics?format=raml", 422)
@@ -287,7 +337,13 @@ async def test_xregistry(tmp_path: Path) -> None:
             (where,) = one["protocoloptions"]["endpoints"]
             assert where["uri"].endswith("/soap")
             assert await get(run, one["self"].removeprefix(run.url)) == one
-            assert await get(run, one["messagesurl"].removeprefix(run.url)) == {}
+            messages = await get(run, one["messagesurl"].removeprefix(run.url))
+            assert len(messages) == one["messagescount"] == (id == row.topic_id)
+            for message in messages.values():
+                assert message["dataschemaformat"] == "XSD/1.0"
+                assert message["dataschema"] == SCHEMA
+                assert message["datacontenttype"] == "application/xml"
+                assert await get(run, message["self"].removeprefix(run.url)) == message
         labels = found[row.topic_id]["labels"]
         assert (labels["owner"], labels["institution"]) == (PRODUCER.id, "Harbour Office")
         await get(run, "/xregistry/endpoints/none", 404)

@@ -17,6 +17,7 @@ from gateway.security.authentication import Authentication
 from gateway.security.identities import parse_identities
 from gateway.security.identities_editing import create_identities
 from gateway.security.openid_login import OpenIdLogin
+from gateway.web.console import openid_pages
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer
 from tests.rigs.gateways import Running, running
@@ -167,6 +168,26 @@ async def test_what_is_no_answer_to_a_login(
     path = await at_the_provider(where, "ada")
     monkeypatch.setattr(openid_login, "PATIENCE", -1.0)
     assert (await run.request("GET", path, cookie=cookie)).status == 401
+
+
+async def test_who_begins_and_ends_logins_without_end_waits(
+    tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The identity provider is asked no more, and once by each login that ends."""
+    monkeypatch.setattr(openid_pages, "AT_ONCE", 4.0)
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    file.write_text(file.read_text() + RULES.format(provider.issuer))
+    async with running(tmp_path / "data", identities=file, trusted=()) as run:
+        where, cookie = await begin(run, provider)
+        state = parse_qs(urlsplit(where).query)["state"][0]
+        asked = len(provider.asked)
+        back = f"/console/login/openid/back?code=guessed&state={state}"
+        answers = [await run.request("GET", back, cookie=cookie) for _ in range(6)]
+        assert [one.status for one in answers] == [503, 401, 401, 429, 429, 429]
+        assert len(provider.asked) == asked + 1
+        answer = await run.request("GET", f"/console/login/openid?issuer={provider.issuer}")
+        assert answer.status == 429
 
 
 NOTHING: tuple[dict[str, Any], ...] = (

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from gateway.web import api
 from gateway.web.console.tables import TABLES, Column, Kind, Table, value_of
+from tests.rigs.cases import for_each
 
 TYPES = {
     Kind.NUMBER: {"integer", "number"},
@@ -53,7 +54,7 @@ EACH_COLUMN = [
 EACH_TABLE = [pytest.param(table, id=table.name) for table in TABLES.values()]
 
 
-@pytest.mark.parametrize(("table", "column"), EACH_COLUMN)
+@for_each(("table", "column"), EACH_COLUMN)
 def test_each_column_shows_a_field_of_its_type(table: Table, column: Column) -> None:
     schema = schema_of(table)
     for name in column.field.split("."):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.delivery.policy import (
+from gateway.delivery.consequences import (
     FORBIDDEN,
     HOPELESS,
     HOPELESS_ATTEMPTS,
@@ -21,11 +21,12 @@ from gateway.delivery.policy import (
     Step,
     decide,
 )
-from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
+from gateway.delivery.consequences import TOO_LARGE as WANTS_NONE
 from gateway.delivery.retry_schedule import DELAYS, BlackList, Schedule
 from gateway.delivery.verdicts import DELIVERED, Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.dead_letter_reasons import DeathReason
+from tests.rigs.cases import for_each
 
 NOW = 1_000_000.0
 SCHEDULE = Schedule(answered=5, forbidden=3, age=3600.0)
@@ -207,7 +208,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("outcome", "history", "steps"), CASES)
+@for_each(("outcome", "history", "steps"), CASES)
 def test_what_an_attempt_leads_to(outcome: Outcome, history: History, steps: list[Step]) -> None:
     assert list(decide(outcome, history, SCHEDULE, now=NOW)) == steps
 

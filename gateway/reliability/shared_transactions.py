@@ -1,4 +1,4 @@
-"""Run several pieces of work in one transaction, which share its commit (group commit)."""
+"""Run several pieces of work in one transaction (`gateway.group_commit` says for whom)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

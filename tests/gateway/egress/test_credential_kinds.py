@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.egress import Consumer, ConsumerOptions
-from gateway.egress.consumer_credentials import MOST, SecretPlace, SecretUnusable
+from gateway.egress.credential_kinds import MOST, SecretPlace, SecretUnusable
 
 PLACE = {"secret_file": "/run/secret"}
 TOKENS = {"kind": "client-credentials", "client_id": "us", **PLACE}

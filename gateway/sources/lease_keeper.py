@@ -1,4 +1,4 @@
-"""The keeper: has each source of this gateway's share do what `states` says, when it is due.
+"""The keeper: has each source of this gateway's share do what `held_leases` says, when it is due.
 
     round: what came is written, news are read; then for each source of the share
       nothing under way, due   tick: perhaps an exchange begins, in a task of its own
@@ -26,17 +26,10 @@ from gateway.model.sources import Standing, State
 from gateway.security.keys import new_key
 from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import Exchanges
-from gateway.sources.pulling import Pulling
-from gateway.sources.requester import (
-    BookmarkRefused,
-    FeatureRefused,
-    NotAuthorized,
-    ProducerRefused,
-    ProducerUnreachable,
-)
-from gateway.sources.sources import Entry, Sources, SourceUnknown
-from gateway.sources.states import (
+from gateway.sources.held_leases import (
     BUSY,
+    RENEW_AT,
+    RENEW_AT_BY_CALL,
     WELL,
     Command,
     Confirmed,
@@ -51,6 +44,15 @@ from gateway.sources.states import (
     recovered,
     step,
 )
+from gateway.sources.pulling import Pulling
+from gateway.sources.requester import (
+    BookmarkRefused,
+    FeatureRefused,
+    NotAuthorized,
+    ProducerRefused,
+    ProducerUnreachable,
+)
+from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
 from mediation.client import leasing_in
@@ -73,7 +75,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 _log = structlog.get_logger("dragoman.sources")
 
 
-class Keeper:
+class LeaseKeeper:
     """Keeps the sources of this gateway's share of the work.
 
     Args:
@@ -346,9 +348,8 @@ class Keeper:
 
     def _moment(self, entry: Entry) -> Moment:
         source = entry.source
-        timing = Timing(lease=source.lease, silence=source.silence)
-        if leasing_in(source.spec) is not None:
-            timing = replace(timing, renew_at=2 / 3)
+        renew_at = RENEW_AT if leasing_in(source.spec) is None else RENEW_AT_BY_CALL
+        timing = Timing(lease=source.lease, silence=source.silence, renew_at=renew_at)
         # Each of several gateways has its own address, and takes what is sent to any of them.
         location = "" if self._sharing.shared else self._exchanges.location(source)
         now, chance = time.time(), random.random()

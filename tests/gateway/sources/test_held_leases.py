@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.model.sources import Standing, State, Wanted
-from gateway.sources.states import (
+from gateway.sources.held_leases import (
     BUSY,
     PARTINGS,
     TABLE,
@@ -28,6 +28,7 @@ from gateway.sources.states import (
 )
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Wsa
+from tests.rigs.examples import examples
 
 TIMING = Timing(lease=100.0, silence=40.0, first=1.0, longest=64.0)
 WAITING = frozenset(State) - BUSY
@@ -416,7 +417,7 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=200, stateful_step_count=40)
+TestLife.settings = settings(max_examples=examples(day=75, night=300), stateful_step_count=40)
 
 
 @pytest.mark.parametrize("length", [0.0, 0.4, 1.0, -9e11])

@@ -1,5 +1,5 @@
-"""The life of a source as a table: what happens, the next state, and what is to be done. No clock,
-no socket, no random number: all of that comes in.
+"""The lease that a source has at its producer, as a table: what happens, the next state, and what
+is to be done. No clock, no socket, no random number: all of that comes in.
 
     idle ---> subscribing ---> live <---> renewing, checking
                   |              |  <---> pausing, paused, resuming
@@ -50,6 +50,8 @@ WELL = frozenset(
 PARTINGS = 3
 """Times that a producer is told that a subscription is not wanted any more; then its lease ends
 by itself."""
+RENEW_AT, RENEW_AT_BY_CALL = 1 / 2, 2 / 3
+"""The part of a lease after which it is renewed, and where one call subscribes and renews."""
 SHORTEST = 0.5
 """Seconds from one renewal to the next, at least."""
 LONGEST_LEASE = 366 * 86_400.0
@@ -133,7 +135,7 @@ class Timing:
     silence: float = 0.0
     first: float = 1.0
     longest: float = 300.0
-    renew_at: float = 0.5
+    renew_at: float = RENEW_AT
 
 
 @dataclass(frozen=True, slots=True)
