@@ -5,7 +5,7 @@
 #
 # Settings come from DRAGOMAN_* in the environment, or from /etc/dragoman/dragoman.toml. With --read-only
 # it wants --tmpfs /tmp. An archive in Parquet wants one extra more, and some 150 MB:
-# --build-arg EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp,telemetry,archive; or EXTRAS=all.
+# --build-arg EXTRAS=client,discovery,ldap,negotiate,postgresql,rabbitmq,stomp,telemetry,archive; or EXTRAS=all.
 # What is in it, with licences: /opt/dragoman/share/doc/dragoman.
 
 # By digest, so that the same file makes the same image; RELEASING.md says how it is renewed.
@@ -16,7 +16,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-ARG EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp,telemetry
+ARG EXTRAS=client,discovery,ldap,negotiate,postgresql,rabbitmq,stomp,telemetry
 WORKDIR /src
 COPY requirements requirements
 # What is locked, with what Dragoman is built with beside it, not in the image.

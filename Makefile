@@ -83,13 +83,14 @@ quick: $(DEV_STAMP) ## Run in two minutes what needs no server and no long while
 
 nightly: $(DEV_STAMP) ## Run what says again, elsewhere or more often, what `make test` says (options in ARGS)
 	@$(install_system_packages)
-	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m nightly $(ARGS)
+	@PYTEST_DEBUG_TEMPROOT=$${TMPDIR:-/tmp} $(BIN)/python -m pytest $(ON_ALL_CORES) -m nightly $(ARGS)
+	@HYPOTHESIS_PROFILE=night $(BIN)/python -m pytest $(ON_ALL_CORES) -m "hypothesis and not (nightly or release)" $(ARGS)
 
 durations: ## Run all tests, and record how long each file takes: tests/durations.json
 	@RECORD_DURATIONS=tests/durations.json $(MAKE) --no-print-directory test
 
 release-test: nightly ## Run that, and the long campaigns that precede a release: hours (options in ARGS)
-	@$(BIN)/python -m pytest -m release -s -o faulthandler_timeout=0 $(ARGS)
+	@PYTEST_DEBUG_TEMPROOT=$${TMPDIR:-/tmp} $(BIN)/python -m pytest -m release -s $(ARGS)
 
 check: lint types layers locked ## Check format, lint, types, the four floors and the locked versions
 

@@ -208,7 +208,7 @@ async def _tell(
     for each in passed:
         notification = each.notification
         shown = notification.payload if name == "payloads" else None
-        record = tap_message(each, traces.of(notification.id), payload=shown)
+        record = tap_message(each, traces.of(notification), payload=shown)
         write_event(write_tap_message(record), event="message")
 
 

@@ -2,17 +2,20 @@
 takes: ``python -m benchmarks.fuzz --pairs 10_000_000 --seed 1``. With ``--target dime --rounds
 100_000``, the decoder of DIME to a plain reading of the same octets. With ``--target parsing
 --rounds 1_000 FOLDER ...``, what the compiled engine parses itself to what lxml parses: in each
-round a mutation of each message of each folder, which is as for `benchmarks.corpora`.
+round a mutation of each message of each folder, which is as for `benchmarks.corpora`; ``--state
+FILE`` keeps how far it came, and goes on there.
 
 Each round makes expressions and documents, or octets, of its own, from a seed that it names when
 they disagree; ``--round N`` repeats it alone. Exit status 1 after a disagreement.
 """
 
 import argparse
+import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -107,10 +110,12 @@ def dime_campaign(rounds: int, seed: int, say: Callable[[str], object] = print) 
 def parsing_campaign(
     folders: Sequence[Path],
     seed: int,
-    rounds: Iterable[int],
+    rounds: range,
+    state: Path | None = None,
     say: Callable[[str], object] = print,
 ) -> Parsings:
-    """Those rounds, about the messages of *folders* or, without any, about messages that are made.
+    """Those rounds, about the messages of *folders* or, without any, about messages that are made;
+    those that *state* has are not played again.
 
     Raises:
         ParsingsDiffer: The first.
@@ -118,19 +123,28 @@ def parsing_campaign(
     corpora = [list(read(folder)) for folder in folders]
     corpora = corpora or [messages(family, 1_000, seed) for family in FAMILIES]
     indexes = [filled(make_index(NATIVE), documents) for documents in corpora]
-    seen = Parsings()
+    first, seen = _resumed(state, rounds.start)
     said = time.monotonic()
-    for number in rounds:
+    for number in range(first, rounds.stop):
         for index, documents in zip(indexes, corpora, strict=True):
             try:
                 seen += compare_mutations(index, documents, f"{seed} {number}")
             except ParsingsDiffer as error:
                 raise ParsingsDiffer(f"--seed {seed} --round {number}: {error}") from error
+        if state is not None:
+            state.write_text(json.dumps({"next": number + 1} | asdict(seen)))
         if time.monotonic() - said > 10:
             said = time.monotonic()
             say(f"round {number:,}: {seen}")
     say(f"in all: {seen}")
     return seen
+
+
+def _resumed(state: Path | None, first: int) -> tuple[int, Parsings]:
+    if state is None or not state.exists():
+        return first, Parsings()
+    kept = json.loads(state.read_text())
+    return kept.pop("next"), Parsings(**kept)
 
 
 def main() -> int:
@@ -141,6 +155,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10_000, help="of dime and parsing")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--round", type=int, help="this one alone")
+    parser.add_argument("--state", type=Path, help="of parsing: a file with how far it came")
     parser.add_argument("--engine", choices=[REFERENCE, NATIVE], help="by default all there are")
     options = parser.parse_args()
     if options.target == "dime":
@@ -178,10 +193,15 @@ def _fuzz_dime(options: argparse.Namespace) -> int:
 
 
 def _fuzz_parsing(options: argparse.Namespace) -> int:
-    rounds = range(options.rounds) if options.round is None else [options.round]
+    one = options.round
+    rounds = range(options.rounds) if one is None else range(one, one + 1)
     try:
         parsing_campaign(
-            options.folders, options.seed, rounds, lambda line: print(line, flush=True)
+            options.folders,
+            options.seed,
+            rounds,
+            None if one is not None else options.state,
+            lambda line: print(line, flush=True),
         )
     except ParsingsDiffer as error:
         print(error, file=sys.stderr)

@@ -32,11 +32,11 @@ from cryptography import x509
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
+from adapters.tenant_turns import TenantTurns
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, gateway, publish_request, subscribe_request
 from filters import parse_clark
 from gateway.client.signals import end_as_by_interrupt
-from gateway.delivery.destinations.tenant_turns import TenantTurns
 from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.rights import Policy, Right, Rule, read_topics
 from mediation.model.messages import Notification

@@ -26,7 +26,7 @@ from pathlib import Path
 from distributions import sbom
 
 ROOT = Path(__file__).parents[1]
-IMAGE_SETS = "base,client,discovery,ldap,postgresql,rabbitmq,stomp,telemetry"
+IMAGE_SETS = "base,client,discovery,ldap,negotiate,postgresql,rabbitmq,stomp,telemetry"
 """What the image has, which ``tests/helm`` compares with the Dockerfile."""
 _LANGUAGE = "Programming Language :: Python :: 3."
 _TRY = """

@@ -19,9 +19,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.rigs import fork_server, open_streams, samples, servers, workers
+from filters.matching.engines.choice import engine_note
+from tests.rigs import fork_server, open_streams, samples, servers, temporary_folders, workers
 from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
+from tests.rigs.examples import NIGHT
+from tests.rigs.hang_watch import HangWatch
+from tests.rigs.stalls import stalled
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")
@@ -30,16 +34,18 @@ WITHOUT_REFERENCE = "skipped without reference material"
 
 _recorder = Recorder()
 
-# A run says the same each time and on any machine, however slow; `explore` looks further:
-# HYPOTHESIS_PROFILE=explore make test
+# A run says the same each time and on any machine, however slow. At night each property has four
+# times the examples (`tests.rigs.examples`); `explore` looks further: HYPOTHESIS_PROFILE=explore make test
 settings.register_profile(
     "default",
+    max_examples=50,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"), database=None)
+settings.register_profile(NIGHT, settings.get_profile("default"), max_examples=200, database=None)
 settings.register_profile(
     "explore", settings.get_profile("default"), derandomize=False, max_examples=2000
 )
@@ -75,8 +81,25 @@ def _start_gateways_by_forking() -> Iterator[None]:
         yield
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stalls", action="store_true", help="stop event loops for moments, as a busy machine does"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _stall(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.config.getoption("stalls") and not request.node.get_closest_marker("holds_loop"):
+        with stalled(request.node.nodeid):
+            yield
+    else:
+        yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
     open_streams.watch()
+    temporary_folders.choose()
+    config.pluginmanager.register(HangWatch())
     # Who starts the tests in a shell's background, or by nohup, has all that they start ignore these.
     for number, usual in (
         (signal.SIGINT, signal.default_int_handler),
@@ -120,6 +143,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _recorder.add(report)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ and not session.config.getoption("xmlpath"):
+        workers.tell_less(session.config)
+
+
 def pytest_sessionfinish() -> None:
     """Record how long each file took, where ``RECORD_DURATIONS`` names a file."""
     if (target := os.environ.get("RECORD_DURATIONS")) and "PYTEST_XDIST_WORKER" not in os.environ:
@@ -133,7 +161,16 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     return None
 
 
+def pytest_report_header() -> str | None:
+    """Say first, and last (`pytest_terminal_summary`), that the compiled filter engine is missing:
+    the reference engine passes the same tests, at several times the cost, and tells nobody."""
+    note = engine_note()
+    return f"WITHOUT THE COMPILED FILTER ENGINE: {note}" if note else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if note := engine_note():
+        terminalreporter.write_line(f"WITHOUT THE COMPILED FILTER ENGINE: {note}", red=True)
     if skipped := terminalreporter.stats.get(WITHOUT_REFERENCE):
         terminalreporter.write_line(f"{len(skipped)} tests were skipped: {NO_REFERENCE}")
 

@@ -1,6 +1,7 @@
 """The compiled engine is kept, and taken again for the same sources alone."""
 
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -57,6 +58,22 @@ def test_another_clone_does_not_compile_again(builder: Builder, tmp_path: Path) 
     assert builder.compiled == 2
 
 
+def test_the_engine_of_another_python_stays_while_its_sources_do(
+    builder: Builder, tmp_path: Path
+) -> None:
+    one = clone(tmp_path / "one", b"A")
+    other = one / "filters" / "matching" / "_kernel.cpython-399-xyz.so"
+    other.write_bytes(b"from A for another Python")
+    builder.build(one)
+    assert other.is_file()
+    source = one / "filters" / "matching" / "kernel" / "kernel.pyx"
+    source.write_bytes(b"B")
+    later = other.stat().st_mtime_ns + 1_000_000
+    os.utime(source, ns=(later, later))
+    assert builder.build(one) == b"from B"
+    assert not other.exists()
+
+
 def test_other_flags_are_another_engine(
     builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +108,12 @@ def test_a_cache_that_others_can_write_to_is_not_used(builder: Builder, tmp_path
 
 
 def test_the_cache_is_bounded(builder: Builder, tmp_path: Path) -> None:
+    """By the engines in it: what others keep there is not counted, and stays."""
+    folder = tmp_path / "cache" / "dragoman"
+    for other in ("cxf", "kafka"):
+        (folder / other).mkdir(parents=True)
+        os.utime(folder / other, (0, 0))
     for number in range(builder.module.KEPT + 3):
         builder.build(clone(tmp_path / str(number), b"%d" % number))
-    assert len([*(tmp_path / "cache" / "dragoman").iterdir()]) == builder.module.KEPT
+    assert len([*folder.glob("*/_kernel.so")]) == builder.module.KEPT
+    assert {path.name for path in folder.iterdir()} >= {"cxf", "kafka"}

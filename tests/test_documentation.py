@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.rigs.cases import for_each
 
 DOCUMENTS = [
     ROOT / "README.md",
@@ -37,7 +38,7 @@ def anchors(document: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
     for link in links(document):
         name, _, anchor = link.partition("#")

@@ -183,6 +183,7 @@ async def staged(directory: Slapd, folder: Path) -> AsyncIterator[Stage]:
         yield Stage(directory, folder, stack)
 
 
+@pytest.mark.nightly
 async def test_servers_are_killed_in_the_middle_of_a_conversation(
     directory: Slapd, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def experiment(*options: str) -> dict[str, tuple[int, ...]]:
     return {row[0]: tuple(map(int, row[1].split())) for row in table}
 
 
+@pytest.mark.nightly
 def test_in_one_transaction_nothing_is_lost_or_doubled() -> None:
     found = experiment("--ways", "database", "--orders", "8", "--kills", "1")
     assert found == {"in a database, one transaction": (8, 8, 0, 0, 0)}

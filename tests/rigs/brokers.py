@@ -324,7 +324,11 @@ class Wire:
         except OSError:
             writer.transport.abort()
             return
-        await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+        try:
+            await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+        finally:  # One that came while the wire was cut, and its test ended, is in nobody's list.
+            for end in (writer, far_writer):
+                end.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)

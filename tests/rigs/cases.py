@@ -16,31 +16,45 @@ from _pytest.mark.structures import ParameterSet
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
-def for_each(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Test]:
+def for_each(
+    names: str | Sequence[str],
+    rows: Iterable[Any],
+    ids: Iterable[object] | Callable[[Any], object] | None = None,
+) -> Callable[[Test], Test]:
     """Call the test once for each of *rows*, as ``pytest.mark.parametrize`` would.
 
-    All rows are tried; an `ExceptionGroup` has the failures, each with a note that names its row.
+    All rows are tried; an `ExceptionGroup` has the failures, each with a note that names its row by
+    its values, and by its id, where it has one.
     Several of these multiply. Fixtures are made once for all rows.
     """
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    table = [_values(row, len(split)) for row in rows]
+    given_rows = list(rows)
+    table = [_values(row, len(split)) for row in given_rows]
     assert table, "no rows"
+    labels = [_id_of(row) for row in given_rows]
+    if callable(ids):
+        labels = [" ".join(str(ids(value)) for value in row) for row in table]
+    elif ids is not None:
+        labels = [str(one) for one in ids]
 
     def decorate(test: Test) -> Test:
-        calls = [dict(zip(split, row, strict=True)) for row in table]
+        calls = [
+            (label, dict(zip(split, row, strict=True)))
+            for label, row in zip(labels, table, strict=True)
+        ]
 
         @functools.wraps(test)
         def run(*given: Any, **named: Any) -> None:
             with _collected() as failures:
-                for call in calls:
-                    with _kept(failures, call):
+                for label, call in calls:
+                    with _kept(failures, label, call):
                         test(*given, **call, **named)
 
         @functools.wraps(test)
         async def run_async(*given: Any, **named: Any) -> None:
             with _collected() as failures:
-                for call in calls:
-                    with _kept(failures, call):
+                for label, call in calls:
+                    with _kept(failures, label, call):
                         await test(*given, **call, **named)
 
         signature = inspect.signature(test)
@@ -83,14 +97,20 @@ def _collected() -> Iterator[list[Exception]]:
 
 
 @contextmanager
-def _kept(failures: list[Exception], call: Mapping[str, Any]) -> Iterator[None]:
+def _kept(failures: list[Exception], label: str, call: Mapping[str, Any]) -> Iterator[None]:
     """Add what is raised meanwhile to *failures*, with a note that names the row."""
     try:
         yield
     except Exception as failure:
         words = (f"{name}={getattr(value, 'name', value)!r}" for name, value in call.items())
-        failure.add_note(f"with {', '.join(words)}")
+        failure.add_note(
+            f"{label}: with {', '.join(words)}" if label else f"with {', '.join(words)}"
+        )
         failures.append(failure)
+
+
+def _id_of(row: Any) -> str:
+    return str(row.id) if isinstance(row, ParameterSet) and row.id is not None else ""
 
 
 def _values(row: Any, count: int) -> Sequence[Any]:

@@ -38,6 +38,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._consumers.connections.add(self)
+        if self._consumers.away:  # It was accepted before.
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -291,6 +293,13 @@ class Consumers:
 
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
+        for _turn in range(5):  # Those that were accepted are made, then lost.
+            await asyncio.sleep(0)
+
+    @property
+    def away(self) -> bool:
+        """Nobody is there."""
+        return self._server is None
 
     async def listen(self) -> None:
         """Be there; at the same port when they were away."""

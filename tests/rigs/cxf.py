@@ -22,11 +22,12 @@ _HERE = Path(__file__).parents[1] / "foreign" / "cxf"
 LIBRARIES = Path(os.environ.get("DRAGOMAN_CXF") or Path.home() / ".cache" / "dragoman" / "cxf")
 
 
-def needs_cxf() -> None:
-    """Skip the module that says this where there is no Java compiler, or no CXF."""
+def needs_cxf(module: str = "cxf-rt-ws-eventing") -> None:
+    """Skip the module that says this where there is no Java compiler, or no CXF with that
+    *module*."""
     if shutil.which("javac") is None:
         pytest.skip("needs javac (openjdk-17-jdk-headless)", allow_module_level=True)
-    if not list(LIBRARIES.glob("cxf-rt-ws-eventing-*.jar")):
+    if not list(LIBRARIES.glob(f"{module}-*.jar")):
         pytest.skip(
             "needs Apache CXF: mvn -q -f tests/foreign/cxf dependency:copy-dependencies "
             f"-DoutputDirectory={LIBRARIES}",
@@ -34,20 +35,20 @@ def needs_cxf() -> None:
         )
 
 
-@functools.lru_cache(maxsize=1)
-def _compiled() -> str:
-    """Compile the peer; the class path that it runs with."""
+@functools.cache
+def _compiled(name: str) -> str:
+    """Compile a peer; the class path that it runs with."""
     folder = tempfile.mkdtemp(prefix="dragoman-cxf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     libraries = f"{LIBRARIES}/*"
-    command = ["javac", "-nowarn", "-cp", libraries, "-d", folder, str(_HERE / "Peer.java")]
+    command = ["javac", "-nowarn", "-cp", libraries, "-d", folder, str(_HERE / f"{name}.java")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return f"{libraries}:{folder}:{_HERE}"
 
 
 class CxfPeer:
-    """A subscriber, its sinks and an event source, all at *url*."""
+    """A program that does what it is told, at *url*."""
 
     def __init__(self, process: Process, url: str) -> None:
         self._process = process
@@ -80,12 +81,12 @@ class CxfPeer:
 
 
 @asynccontextmanager
-async def cxf_peer() -> AsyncIterator[CxfPeer]:
-    """A peer that runs."""
-    classes = await asyncio.to_thread(_compiled)
+async def cxf_peer(name: str = "Peer") -> AsyncIterator[CxfPeer]:
+    """The peer of that *name* runs."""
+    classes = await asyncio.to_thread(_compiled, name)
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
-    command = ("java", "-cp", classes, "Peer", url)
+    command = ("java", "-cp", classes, name, url)
     with tempfile.TemporaryFile() as errors:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=errors

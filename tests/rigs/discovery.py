@@ -7,6 +7,7 @@ from mediation.discovery import (
     Authorization,
     Creator,
     Delegation,
+    DelegationRevocation,
     Descriptors,
     Element,
     EncryptedAdvertisement,
@@ -21,6 +22,8 @@ from mediation.discovery import (
     Query,
     Refusal,
     Right,
+    Schema,
+    SchemaType,
     Scope,
     SignedTopicAdvertisement,
     Synopsis,
@@ -47,12 +50,17 @@ def head(sender: str = ENTITY, to: str | None = None, *, answers: UUID | None = 
 
 
 TIDE = b'<gauge xmlns="http://harbour.example.net/tide"><metres>3.1</metres></gauge>'
+SCHEMA = (
+    '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:tide">'
+    '<xs:element name="tide" type="xs:decimal"/></xs:schema>'
+)
 DESCRIPTORS = Descriptors(
     paths=("Tide/North/Gauge",),
     texts=("Height of the water at the north mole",),
     keywords=("tide", "height"),
     properties=(Property("gauge", "12", PropertyType.LONG), Property("unit", "m")),
     documents=(TIDE,),
+    schema=Schema(SchemaType.XSD, SCHEMA),
 )
 CREATOR = Creator(ENTITY, "North mole", "Harbour Office")
 PATH = Synopsis(SynopsisType.PATH, "Tide/{uuid}", "http://harbour.example.net/tide")
@@ -85,6 +93,9 @@ POSSESSION = Possession(
 )
 DELEGATION = Delegation(
     f"dlg-{MESSAGE_ID}", TOPIC_ID, ENTITY, frozenset(Right), NOW, NOW + timedelta(days=7)
+)
+REVOCATION = DelegationRevocation(
+    f"rev-{MESSAGE_ID}", TOPIC_ID, DELEGATION.id, NOW, DELEGATION.not_after
 )
 ELEMENTS: tuple[Element, ...] = (
     NodeDiscoveryRequest(head(), (Purpose.CREATE, Purpose.DISCOVER), "Harbour Office"),
@@ -121,6 +132,7 @@ ELEMENTS: tuple[Element, ...] = (
     TopicDiscoveryResponse(head(NODE, ENTITY, answers=MESSAGE_ID), (write(SIGNED),), True),
     Refusal(head(NODE, ENTITY, answers=MESSAGE_ID), Fault.INVALID_QUERY, "a < b is no query"),
     DELEGATION,
+    REVOCATION,
     POSSESSION,
     Authorization(write(POSSESSION), write(DELEGATION)),
 )

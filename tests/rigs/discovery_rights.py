@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mediation.discovery import (
     Authorization,
     Created,
     Delegation,
+    EventSigners,
     Possession,
     Right,
     Synopsis,
@@ -174,12 +175,18 @@ async def protected_topic(
         yield Rig(run, consumers, place, made.advertisement)
 
 
-def made_topic(synopsis: Synopsis = PLACEHOLDER, *, encrypted: bool = False) -> Created:
+def made_topic(
+    synopsis: Synopsis = PLACEHOLDER,
+    *,
+    encrypted: bool = False,
+    signers: EventSigners | None = None,
+) -> Created:
     """A topic that the node made."""
     created, id_, node = now(), uuid4(), parties().node
     topic = TopicAdvertisement(
         id_, parties().node_id, OWNER.creation(created).creator, created,
-        created + timedelta(days=30), DESCRIPTORS, place_uuid(synopsis, id_),
+        created + timedelta(days=30), replace(DESCRIPTORS, signers=signers),
+        place_uuid(synopsis, id_),
     )  # fmt: skip
     signed = sign(topic, node)
     if encrypted:

@@ -1,5 +1,6 @@
 """Values of topic discovery, drawn by Hypothesis."""
 
+import json
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 
@@ -9,8 +10,10 @@ from mediation.discovery import (
     Authorization,
     Creator,
     Delegation,
+    DelegationRevocation,
     Descriptors,
     Element,
+    EventSigners,
     Fault,
     Head,
     NodeDiscoveryRequest,
@@ -22,6 +25,8 @@ from mediation.discovery import (
     Query,
     Refusal,
     Right,
+    Schema,
+    SchemaType,
     Scope,
     SignedTopicAdvertisement,
     Synopsis,
@@ -35,7 +40,7 @@ from mediation.discovery import (
     write,
 )
 from mediation.model.expiry import Duration
-from tests.rigs.discovery import TIDE
+from tests.rigs.discovery import SCHEMA, TIDE
 
 _texts = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | st.sampled_from("\t\n\r<>&\"'"),
@@ -81,7 +86,20 @@ def _few(values: st.SearchStrategy[object], most: int = 3) -> st.SearchStrategy[
 
 
 descriptors = st.builds(
-    Descriptors, _few(_texts), _few(_texts), _few(_texts), _few(_properties), _few(_documents)
+    Descriptors,
+    _few(_texts),
+    _few(_texts),
+    _few(_texts),
+    _few(_properties),
+    _few(_documents),
+    st.none()
+    | st.builds(Schema, st.just(SchemaType.XSD), st.just(SCHEMA))
+    | st.builds(
+        Schema,
+        st.just(SchemaType.JSON_SCHEMA),
+        st.dictionaries(_texts, _texts, max_size=3).map(json.dumps),
+    ),
+    st.none() | st.sampled_from(EventSigners),
 ).filter(lambda made: made != Descriptors())
 synopses = st.one_of(
     st.builds(Synopsis, st.just(SynopsisType.PATH), _texts, st.none() | st.just("urn:n")),
@@ -105,8 +123,16 @@ _delegations = st.builds(
     Delegation,
     _uuids.map("dlg-{}".format),
     _uuids,
-    _identifiers,
+    _identifiers | st.builds("ca-{}".format, _digits),
     st.frozensets(st.sampled_from(Right), min_size=1),
+    _instants,
+    _instants,
+)
+_revocations = st.builds(
+    DelegationRevocation,
+    _uuids.map("rev-{}".format),
+    _uuids,
+    _uuids.map("dlg-{}".format),
     _instants,
     _instants,
 )
@@ -169,6 +195,7 @@ elements: st.SearchStrategy[Element] = st.one_of(
     ),
     st.builds(Refusal, _heads, st.sampled_from(Fault), st.none() | _texts),
     _delegations,
+    _revocations,
     _possessions,
     st.builds(Authorization, _possessions.map(write), st.none() | _delegations.map(write)),
 )

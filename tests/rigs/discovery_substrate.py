@@ -20,6 +20,7 @@ from gateway.discovery.node import Node
 from gateway.discovery.node_messages import (
     MessageDropped,
     NewAdvertisement,
+    NodeRequest,
     SearchResult,
     Withdrawal,
 )
@@ -60,7 +61,7 @@ class NodeThere:
             elif isinstance(taken, Withdrawal):
                 self.node.remove(taken.topic_id)
                 self.kept.pop(taken.topic_id, None)
-            else:
+            elif isinstance(taken, NodeRequest):
                 answer = self.node.answer(taken, seconds_left=seconds(self.seconds), now=now)
                 if isinstance(answer, SearchResult):
                     found = [self.kept[id_] for id_ in answer.topic_ids]

@@ -30,6 +30,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,16 +51,12 @@ PRELOADED = (
 """What a gateway imports that no module of the command line imports."""
 FREE = ("DRAGOMAN_", "PYTEST_", "HYPOTHESIS_")
 """Environment variables that may differ: no import reads one that begins so."""
-FIXED = {"PYTHONUNBUFFERED": (None, "1")}
-"""Environment variables that Python reads as it starts, and values for which there may be a server."""
-WARNINGS = {"PYTHONWARNINGS": (None, "error")}
-"""That by which the server itself has warnings as errors, and what it is undone by for others."""
+AT_START = {"PYTHONUNBUFFERED": (None, "1"), "PYTHONWARNINGS": (None, "error")}
+"""Environment variables that Python reads as it starts, and values of them that what is forked does
+itself. One server, which takes 2.9 s of processor time to start, serves all."""
 _LARGEST = 2**17
 """Bytes of a request."""
 _SET_CHILD_SUBREAPER = 36
-
-Kind = tuple[str | None, ...]
-"""The values of `FIXED`, of which each combination has a server."""
 
 
 class Request(NamedTuple):
@@ -73,14 +70,13 @@ class Request(NamedTuple):
 class ForkServer:
     """A process that has imported the gateway, with an environment of its own."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
-        fixed = {name: text for name, text in zip(FIXED, kind, strict=True) if text is not None}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.rigs.fork_server", str(theirs.fileno())],
-                cwd=ROOT, env={**_rest_of(os.environ), **fixed, "PYTHONWARNINGS": "error"}, pass_fds=[theirs.fileno()],
+                cwd=ROOT, env={**_rest_of(os.environ), "PYTHONWARNINGS": "error"}, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )  # fmt: skip
 
@@ -102,53 +98,50 @@ def installed() -> Iterator[None]:
     opened: Any = subprocess.Popen  # What is replaced is private: nothing public is called by all.
     plain = opened._execute_child
     signature = inspect.signature(plain)
-    servers: dict[Kind, ForkServer] = {}
+    servers: list[ForkServer] = []
     lock = threading.Lock()
 
     @functools.wraps(plain)
     def start(process: Any, *values: Any) -> None:
         call = signature.bind(process, *values).arguments
-        if (kind := _kind_of(call)) is None:
+        if not _may_be_forked(call):
             plain(process, *values)
             return
         with lock:
-            if kind not in servers:
-                servers[kind] = ForkServer(kind)
-        _start_by(servers[kind], process, call)
+            if not servers:
+                servers.append(ForkServer())
+        _start_by(servers[0], process, call)
 
     opened._execute_child = start
     try:
         yield
     finally:
         opened._execute_child = plain
-        for server in servers.values():
+        for server in servers:
             server.close()
 
 
-def _kind_of(call: Mapping[str, Any]) -> Kind | None:
-    """The kind of server that may start a process; None where Python must be started."""
+def _may_be_forked(call: Mapping[str, Any]) -> bool:
+    """Whether a server may start a process; else Python must be started."""
     special = ("preexec_fn", "pass_fds", "shell", "executable", "start_new_session", "gid", "uid")
     if any(call[name] for name in special) or call["process_group"] not in (None, -1):
-        return None
+        return False
     if isinstance(call["args"], (str, bytes, os.PathLike)):
-        return None
+        return False
     if [str(word) for word in call["args"]][:3] != PROGRAM:
-        return None
+        return False
     environment = os.environ if call["env"] is None else call["env"]
     if _rest_of(environment) != _rest_of(os.environ):
-        return None
-    kind = tuple(environment.get(name) for name in FIXED)
-    known = all(environment.get(name) in values for name, values in {**FIXED, **WARNINGS}.items())
-    return kind if known else None
+        return False
+    return all(environment.get(name) in values for name, values in AT_START.items())
 
 
 def _rest_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a server and what it starts have in common: all but what is free or fixed."""
+    """What a server and what it starts have in common: all but what is free, or done in each."""
     return {
         name: text
         for name, text in environment.items()
-        if name not in FIXED
-        and name not in WARNINGS
+        if name not in AT_START
         and not name.startswith(FREE)
         and (name, text) != ("PYTHONPATH", str(ROOT))
     }
@@ -216,6 +209,8 @@ def run(request: Request) -> None:
     os.environ.update(request.environment)
     if "PYTHONWARNINGS" not in os.environ:
         _warn_as_always()
+    if "PYTHONUNBUFFERED" in os.environ:
+        _write_at_once()
     os.chdir(request.folder)
     sys.path[0] = request.folder
     sys.argv = ["gateway", *request.arguments]
@@ -233,6 +228,17 @@ def _warn_as_always() -> None:
     others = [one for one in warnings.filters if one[0] != "error"]
     warnings.resetwarnings()
     warnings.filters.extend(others)  # type: ignore[attr-defined]  # It is a list.
+
+
+def _write_at_once() -> None:
+    """Have standard output and error output that keep nothing back, as ``PYTHONUNBUFFERED`` does."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        raw = open(stream.fileno(), "wb", buffering=0, closefd=False)  # noqa: SIM115 - It stays.
+        setattr(sys, name, TextIOWrapper(
+            raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=True,
+        ))  # fmt: skip
+        setattr(sys, f"__{name}__", getattr(sys, name))
 
 
 def _end(code: str | int | None) -> None:

@@ -156,9 +156,11 @@ class ReliablePublisher:
     async def terminate(
         self, last: int | None = None, identifier: str = ""
     ) -> ReliableMessage | None:
+        return await self.exchange(self.terminate_message(last, identifier))
+
+    def terminate_message(self, last: int | None = None, identifier: str = "") -> bytes:
         body = TerminateSequence(identifier or self.identifier, last)
-        _, octets = write_message(self.spec, body, to=self.to, message_id=fresh_id())
-        return await self.exchange(octets)
+        return write_message(self.spec, body, to=self.to, message_id=fresh_id())[1]
 
 
 def fault_of(said: ReliableMessage | None) -> RmFault:

@@ -11,6 +11,7 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Of its own deprecated modules.
+    from sdc11073.certloader import SSLContextContainer
     from sdc11073.definitions_sdc import SdcV1Definitions
     from sdc11073.mdib import ProviderMdib
     from sdc11073.provider.providerimpl import SdcProvider, provider_components_sync_factory
@@ -64,9 +65,11 @@ class _Unannounced:
 
 class Device:
     """One that runs; *by_parameters*: subscriptions are named by reference parameters, not by the
-    path of their manager."""
+    path of their manager; *tls*: its contexts for mutual TLS, as server and as client."""
 
-    def __init__(self, *, by_parameters: bool = False) -> None:
+    def __init__(
+        self, *, by_parameters: bool = False, tls: SSLContextContainer | None = None
+    ) -> None:
         logging.getLogger("sdc").setLevel(logging.CRITICAL)
         components = provider_components_sync_factory()
         manager = (
@@ -82,6 +85,7 @@ class Device:
             ThisDeviceType("Thermometer"),
             self._mdib,
             epr=uuid.uuid4(),
+            ssl_context_container=tls,
             socket_timeout=10,
             components=components,
         )

@@ -8,6 +8,7 @@ from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox
+from gateway.model.subscriber_grants import Holds
 from gateway.store import Store
 
 
@@ -22,10 +23,14 @@ class Clock:
 
 
 async def boxes(
-    store: Store, *, clock: Callable[[], float] = time.time, **quotas: object
+    store: Store,
+    *,
+    clock: Callable[[], float] = time.time,
+    holds: Holds | None = None,
+    **quotas: object,
 ) -> Mailboxes:
     made = MailboxQuotas(**quotas)  # type: ignore[arg-type]
-    mailboxes = Mailboxes(store, made, shared=store.may_be_shared, clock=clock)
+    mailboxes = Mailboxes(store, made, shared=store.may_be_shared, clock=clock, holds=holds)
     await mailboxes.start()
     return mailboxes
 

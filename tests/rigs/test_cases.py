@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,18 @@ def test_all_rows_are_tried_and_those_that_fail_are_named() -> None:
     assert isinstance(first, ExceptionGroup) and len(first.exceptions) == 2
     assert second.__notes__ == ["with odd=3"]
     [last] = second.exceptions
-    assert last.__notes__ == ["with even=4, word='four'"] and "four" in str(last)
+    assert last.__notes__ == ["4: with even=4, word='four'"] and "four" in str(last)
+
+
+@pytest.mark.parametrize("ids", [["one", "two"], {1: "one", 2: "two"}.get], ids=["texts", "called"])
+def test_a_row_is_named_by_its_id(ids: Any) -> None:
+    @for_each("number", [1, 2], ids=ids)
+    def check(number: int) -> None:
+        assert number < 2
+
+    with pytest.raises(ExceptionGroup) as caught:
+        check()  # type: ignore[call-arg]  # As above.
+    assert caught.value.exceptions[0].__notes__ == ["two: with number=2"]
 
 
 @for_each("number", range(3))

@@ -11,6 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import ModuleType
+from typing import Any
 
 import pytest
 from _pytest.nodeid import NodeId
@@ -47,6 +48,9 @@ SQL = (
 )
 """Where SQL is the subject. Elsewhere a test that runs on both databases says the same of both, and
 PostgreSQL's half waits for the night."""
+
+NOT_TOLD = 0.005
+"""Seconds of a setup or teardown of which a worker may say nothing: `tests/durations.json` has tenths."""
 
 QUICK = 2.0
 """Seconds that the tests of a file which `make quick` runs take at most, together."""
@@ -91,6 +95,31 @@ def name_of(nodeid: str) -> str:
     name, found, group = nodeid.rpartition("@")
     path = nodeid.partition("::")[0]
     return name if found and group in {*TOGETHER, path} else nodeid
+
+
+def tell_less(config: pytest.Config) -> None:
+    """Have a worker not report a quick setup or teardown that passed, of which nothing is shown: to
+    write and read three reports takes as long as the rest of a quick test."""
+    (worker,) = (
+        one
+        for one in config.pluginmanager.get_plugins()
+        if type(one).__name__ == "WorkerInteractor"
+    )
+    tell: Any = worker.sendevent
+
+    def tell_what_is_shown(name: str, **values: Any) -> None:
+        report = values.get("data") if name == "testreport" else None
+        shown = (
+            report is None
+            or report["when"] == "call"
+            or report["outcome"] != "passed"
+            or report["duration"] >= NOT_TOLD
+            or report["sections"]
+        )
+        if shown:
+            tell(name, **values)
+
+    worker.sendevent = tell_what_is_shown
 
 
 def server_of(item: pytest.Item) -> str | None:
