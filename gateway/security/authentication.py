@@ -10,6 +10,7 @@ import base64
 import hashlib
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -175,6 +176,16 @@ class Authentication:
         if key is not None:
             return key.user == name and not is_expired(key.expires)
         return bool(proof) and self.password_of(name) == proof
+
+    def identity_now(self, identity: Identity, proof: str) -> Identity:
+        """Return *identity* with what the file gives it now: its roles, and the rights of the key
+        whose hash *proof* is; what its token said stays."""
+        key = self.identities.key_of_hash.get(proof)
+        return replace(
+            identity,
+            roles=identity.shown | self.roles_of(identity.owner, identity.tenant),
+            rights=key.rights if key is not None else identity.rights,
+        )
 
     def roles_of(self, owner: str, tenant: str = "") -> frozenset[str]:
         """Return the roles that the file gives to *owner* in *tenant*."""

@@ -36,9 +36,10 @@ class CertificateProofs:
 
     def identity(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which was verified; None where it has no
-        subject that can be read."""
+        subject that can be read, or has expired: TLS looks at it once for as long as a connection
+        is open."""
         subject = subject_of(certificate)
-        if subject is None:
+        if subject is None or _valid_until(certificate) <= time.time():
             return None
         issuers = self._issuers_of(certificate)
         names = frozenset(one.name for one in issuers)
@@ -101,6 +102,12 @@ def _load(identities: Identities, folder: Path) -> list[CertificateAuthority]:
         except (OSError, ValueError) as error:
             _log.error("identity.authority-unusable", name=row.name, why=str(error)[:300])
     return found
+
+
+@lru_cache(maxsize=1024)
+def _valid_until(certificate: bytes) -> float:
+    """Seconds since 1970."""
+    return x509.load_der_x509_certificate(certificate).not_valid_after_utc.timestamp()
 
 
 @lru_cache(maxsize=1024)

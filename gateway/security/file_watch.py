@@ -6,6 +6,11 @@ from pathlib import Path
 
 EVERY = 0.5
 """Seconds between two looks: a right that is withdrawn ends deliveries within a second."""
+SETTLED = 0.1
+"""Seconds in which no file may have changed before they are read: who writes into a file, and does
+not replace it, may be in the middle."""
+MOST_LOOKS = 10
+"""Looks at files that never settle."""
 State = tuple[int, ...] | None
 """Time, size and number of a file; None where there is none."""
 
@@ -19,11 +24,18 @@ class FileWatch:
         self._states = {path: _state(path) for path in paths}
 
     async def changes(self, every: float = EVERY) -> frozenset[Path]:
-        """Wait until files have changed, and return which."""
-        while True:
+        """Wait until files have changed, and change no more, and return which."""
+        changed: frozenset[Path] = frozenset()
+        while not changed:
             await asyncio.sleep(every)
-            if changed := await asyncio.to_thread(self._look):
-                return changed
+            changed = await asyncio.to_thread(self._look)
+        for _look in range(MOST_LOOKS):
+            await asyncio.sleep(SETTLED)
+            more = await asyncio.to_thread(self._look)
+            if not more:
+                break
+            changed |= more
+        return changed
 
     def _look(self) -> frozenset[Path]:
         now = {path: _state(path) for path in self._states}

@@ -75,7 +75,8 @@ class Sessions:
         return token
 
     def find(self, token: str) -> Identity | None:
-        """Return whose session has *token*, and note that it is used; None where there is none."""
+        """Return whose session has *token*, with the roles and rights that the file of identities
+        gives now, and note that it is used; None where there is none."""
         session = self._open.get(key := _hashed(token))
         if session is None:
             return None
@@ -83,7 +84,7 @@ class Sessions:
             del self._open[key]
             return None
         session.used = time.monotonic()
-        return session.identity
+        return self._authentication.identity_now(session.identity, session.proof)
 
     def is_open(self, token: str) -> bool:
         """Return True if a session has *token*; that it was looked at is no use of it."""

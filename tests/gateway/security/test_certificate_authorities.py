@@ -109,7 +109,10 @@ def test_whom_it_has_certified(leaf: x509.Certificate, certified: bool, tmp_path
     assert (Right.PUBLISH in known.grants_of(found.owner).rights) is certified
     # The rules of its subject hold all the same.
     by_subject = FILE.replace("ca:harbour", f"cert:{leaf.subject.rfc4514_string()}")
-    assert Right.PUBLISH in principal(identification(tmp_path, by_subject), leaf).rights
+    holds = leaf is not LEAVES["expired"][0]
+    found = principal(identification(tmp_path, by_subject), leaf)
+    assert (Right.PUBLISH in found.rights) is holds
+    assert bool(found.name) is holds
 
 
 def test_who_has_the_name_alone_is_another_owner(tmp_path: Path) -> None:
@@ -247,6 +250,17 @@ async def test_over_mutual_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setattr(gateways, "exchange", over(shown))
             answer = await run.ask(Speaker(), "<e/>", "/soap/topic/tide")
             assert answer.status == status, (name, answer.body)
+
+
+def test_one_that_expires_on_an_open_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS verifies it when the connection is made; each request asks whom it proves."""
+    known, leaf = identification(tmp_path), LEAVES["issued"][0]
+    assert principal(known, leaf).name
+    now = leaf.not_valid_after_utc.timestamp()
+    monkeypatch.setattr("time.time", lambda: now)
+    assert not principal(known, leaf).name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from gateway.security.file_watch import FileWatch
+import pytest
+
+from gateway.security import file_watch
+from gateway.security.file_watch import MOST_LOOKS, FileWatch
 from tests.rigs.waiting import DEADLINE
 
 
@@ -33,3 +36,26 @@ async def test_a_volume_that_is_exchanged_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "new").rename(data)
     async with asyncio.timeout(DEADLINE):
         assert await watch.changes(0) == {secret}
+
+
+@pytest.mark.parametrize(
+    "states, looks",
+    [
+        ([1, 2, 3, 4, 4, 5], 5),
+        ([1, 2, 2, 3], 3),
+        ([1, 1, 2, 2, 3], 4),
+        (list(range(100)), 2 + MOST_LOOKS),
+    ],
+    ids=["written in pieces", "at once", "after a while", "without end"],
+)
+async def test_a_file_is_read_when_nobody_writes(
+    states: list[int], looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the middle of what somebody writes into it."""
+    seen = iter(states)
+    monkeypatch.setattr(file_watch, "SETTLED", 0.0)
+    monkeypatch.setattr(file_watch, "_state", lambda path: (next(seen),))
+    watch = FileWatch([tmp_path / "identities.toml"])
+    async with asyncio.timeout(DEADLINE):
+        assert await watch.changes(0) == {tmp_path / "identities.toml"}
+    assert next(seen) == states[looks]

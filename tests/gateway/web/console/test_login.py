@@ -101,6 +101,40 @@ async def test_a_session_ends_with_what_proved_it(
     assert await leads_to_login(run, other)
 
 
+async def test_a_session_has_the_rights_of_today(run: Running, tmp_path: Path) -> None:
+    """Not those of its login: a role that is taken away, and a right of a key."""
+    file = tmp_path / "identities.toml"
+    add_user(file, "keeper", "secret", ["shift"])
+    key = add_key(file, "administrator", ["read", "operate"])
+    rule = '\n[[rights]]\nwho = ["role:shift"]\nmay = ["read", "operate"]\n'
+    text = file.read_text() + rule
+    file.write_text(text)
+    await until(lambda: accepts(run, key))
+    cookies = [
+        cookie_of(await log_in(run, "secret", "keeper")),
+        cookie_of(await log_in(run, key)),
+    ]
+
+    async def are_refused() -> set[bool]:
+        """Whether a change is, which is only for who operates."""
+        answers = [
+            await run.request("POST", "/console/subscriptions", b"", cookie=cookie, **FORM)
+            for cookie in cookies
+        ]
+        return {one.status == 403 for one in answers}
+
+    assert await are_refused() == {False}
+    for old, new in (('roles = ["shift"]', "roles = []"), ('["read", "operate"]', '["read"]')):
+        assert old in text
+        text = text.replace(old, new, 1)
+    file.write_text(text)
+
+    async def both() -> bool:
+        return await are_refused() == {True}
+
+    await until(both)
+
+
 async def test_what_passes_is_streamed_until_the_session_ends(run: Running) -> None:
     cookie = cookie_of(await log_in(run, "secret", "reader"))
     reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
