@@ -10,6 +10,7 @@ sample: that the schemas handed out are still the official files, whose digests
 `tests/gateway/soap/test_wsdl.py` holds.
 """
 
+import contextlib
 import gc
 import os
 import signal
@@ -25,6 +26,7 @@ from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 from tests.rigs.examples import NIGHT
 from tests.rigs.hang_watch import HangWatch
+from tests.rigs.repeats import repeated
 from tests.rigs.stalls import stalled
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--stalls", action="store_true", help="stop event loops for moments, as a busy machine does"
     )
+    parser.addoption("--repeats", action="store_true", help="run each operation of a store twice")
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +96,12 @@ def _stall(request: pytest.FixtureRequest) -> Iterator[None]:
         with stalled(request.node.nodeid):
             yield
     else:
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _repeat(request: pytest.FixtureRequest) -> Iterator[None]:
+    with repeated() if request.config.getoption("repeats") else contextlib.nullcontext():
         yield
 
 

@@ -36,6 +36,7 @@ from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal, owner_in
 from gateway.security.quotas import QuotaExceeded
+from gateway.security.tenant_quotas import counting_refusals
 from gateway.store import Store
 from gateway.store import mailbox_messages as messages
 from gateway.store import mailboxes as rows
@@ -150,12 +151,13 @@ class Mailboxes:
                 making(connection)
             return there
 
-        there = await self._store.submit(make)
+        with counting_refusals(principal.quotas):
+            there = await self._store.submit(make)
         return self.made(mailbox) if there is None else self._know(there)
 
     def making(self, mailbox: Mailbox, principal: Principal) -> Callable[[Connection], None]:
-        """The operation that makes *mailbox*, for a transaction that does more; when that is
-        committed, `made` must be called.
+        """The operation that makes *mailbox*, for a transaction that does more, within
+        `counting_refusals`; when that is committed, `made` must be called.
 
         Raises:
             QuotaExceeded: (the transaction) There are too many.

@@ -6,6 +6,7 @@ for subscriptions, which every gateway knows.
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 from filters import Reason, Refused
@@ -35,8 +36,11 @@ class Quotas:
 class TenantQuotaExceeded(Refused):
     """A tenant asks for more than its quotas."""
 
-    def __init__(self, reason: Reason, text: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, quota: str, reason: Reason, text: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(reason, text)
+        self.quota = quota
         self.retry_after = retry_after
 
 
@@ -78,10 +82,12 @@ class TenantQuotas:
         Raises:
             TenantQuotaExceeded: There may not.
         """
-        self._check("subscriptions", "have", "subscriptions", there + 1)
+        with counting_refusals(self):
+            self._check("subscriptions", "have", "subscriptions", there + 1)
 
     def check_mailboxes(self, there: int) -> None:
-        """As `check_subscriptions`."""
+        """As `check_subscriptions`, but that a refusal is not counted (`counting_refusals` does
+        that): it is called within a transaction, which may be tried again."""
         self._check("mailboxes", "have", "mailboxes", there + 1)
 
     def check_disk(self, octets: int) -> None:
@@ -90,7 +96,8 @@ class TenantQuotas:
         Raises:
             TenantQuotaExceeded: They may not.
         """
-        self._check("disk", "keep", "bytes", octets)
+        with counting_refusals(self):
+            self._check("disk", "keep", "bytes", octets)
 
     def _check(self, quota: str, may: str, what: str, wanted: int) -> None:
         limit = getattr(self.quotas, quota)
@@ -103,16 +110,27 @@ class TenantQuotas:
         if bucket is not None:
             wait = bucket.take(self.name, time.monotonic(), number=number)
             if wait:
-                raise self._refusal(Reason.RATE, quota, may, what, wait)
+                with counting_refusals(self):
+                    raise self._refusal(Reason.RATE, quota, may, what, wait)
         self.admitted[quota] += number
 
     def _refusal(
         self, reason: Reason, quota: str, may: str, what: str, wait: float | None = None
     ) -> TenantQuotaExceeded:
-        self.refused[quota] += 1
         limit = getattr(self.quotas, quota)
         text = f"The tenant {self.name} may {may} {limit:,.0f} {what}, by its quota {quota!r}."
-        return TenantQuotaExceeded(reason, text, wait)
+        return TenantQuotaExceeded(quota, reason, text, wait)
+
+
+@contextmanager
+def counting_refusals(quotas: TenantQuotas | None) -> Iterator[None]:
+    """Count a refusal that leaves the block, where there are *quotas*."""
+    try:
+        yield
+    except TenantQuotaExceeded as exceeded:
+        if quotas is not None:
+            quotas.refused[exceeded.quota] += 1
+        raise
 
 
 def _bucket(rate: float | None, at_once: float) -> TokenBucket | None:

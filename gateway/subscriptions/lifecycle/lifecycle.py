@@ -37,6 +37,7 @@ from gateway.observing.system_events import CREATED, ENDED, SystemEvents
 from gateway.security.audit import NO_AUDIT, Audit
 from gateway.security.identify import GATEWAY
 from gateway.security.principals import Principal, tenant_of
+from gateway.security.tenant_quotas import counting_refusals
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
@@ -153,7 +154,9 @@ class Lifecycle:
         self._dispatchers.heartbeats.watch(entry)
         try:
             inserting = self._inserting(subscription, mailbox, principal, agreed, identity, start)
-            if not await self._store.submit(inserting):
+            with counting_refusals(principal.quotas):
+                inserted = await self._store.submit(inserting)
+            if not inserted:
                 self._leave(entry)
                 return False
             if mailbox is not None:
