@@ -33,7 +33,7 @@ from benchmarks.rig import Poster, Running, Sinks, gateway, publish_request, sub
 from gateway.client.signals import end_as_by_interrupt
 from mediation.model.versions import Soap, Version
 from mediation.soap.envelopes import http_headers
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 WSN = Version.WSN_1_3
 OURS, THEIRS = "Dragoman", "Apache CXF"

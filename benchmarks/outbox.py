@@ -26,7 +26,8 @@ from sqlalchemy import Column, Engine, Integer, MetaData, Table, Text, create_en
 from benchmarks.machine import describe, spread
 from gateway.client.outbox import Inbox, Message, Outbox
 from gateway.databases import driver_url
-from tests.rigs.brokers import free_ports, rabbitmq_node
+from tests.rigs.brokers import rabbitmq_node
+from tests.rigs.ports import free_ports
 from tests.rigs.postgresql import postgresql_cluster
 from tests.rigs.processes import GatewayProcess
 from tests.rigs.rabbitmq_adapters import environment_of

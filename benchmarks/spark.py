@@ -37,7 +37,7 @@ from filters.filter import Expression
 from filters.spark import functions as X
 from filters.spark.session import session
 from filters.workloads import Vocabulary, expressions, family_of, messages
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 STYLE = "ev"
 DISTINCT = 2000

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()

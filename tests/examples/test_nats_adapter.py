@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports, wait_for
+from tests.rigs.brokers import wait_for
 from tests.rigs.consumers import consumers
+from tests.rigs.ports import free_ports
 from tests.rigs.processes import READY, START, GatewayProcess
 
 ROOT = Path(__file__).parents[2]

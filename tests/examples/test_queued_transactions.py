@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.rigs.brokers import free_ports
 from tests.rigs.cases import each_value_once
+from tests.rigs.ports import free_ports
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.waiting import wait_until
 

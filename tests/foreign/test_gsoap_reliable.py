@@ -9,10 +9,10 @@ from gateway.reliability.records import Wire
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.machines import SourceState
-from tests.rigs.brokers import free_ports
 from tests.rigs.cases import each_value_once
 from tests.rigs.gsoap_reliable import needs_gsoap_reliable, running
 from tests.rigs.lossy_relay import ANY, Mishap, relay
+from tests.rigs.ports import free_ports
 from tests.rigs.receivers import served
 from tests.rigs.reliable_http import CallableClient
 from tests.rigs.waiting import wait_until

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from mediation.reliable_messaging import Rm
-from tests.rigs.brokers import free_ports
 from tests.rigs.cases import each_value_once
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker
@@ -15,6 +14,7 @@ from tests.rigs.gateways import running
 from tests.rigs.gsoap_reliable import needs_gsoap_reliable
 from tests.rigs.gsoap_reliable import running as peer_running
 from tests.rigs.lossy_relay import ANY, Mishap, relay
+from tests.rigs.ports import free_ports
 
 needs_gsoap_reliable()
 

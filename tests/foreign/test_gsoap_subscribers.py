@@ -9,13 +9,13 @@ import pytest
 
 from mediation.model.versions import Soap
 from mediation.reliable_messaging import Rm
-from tests.rigs.brokers import free_ports
 from tests.rigs.cases import each_value_once
 from tests.rigs.envelopes import S11, S12, WSE, Speaker
 from tests.rigs.gateways import running
 from tests.rigs.gsoap_reliable import needs_gsoap_reliable
 from tests.rigs.gsoap_reliable import running as peer_running
 from tests.rigs.lossy_relay import Mishap, relay
+from tests.rigs.ports import free_ports
 from tests.rigs.reliable_consumers import policy
 from tests.rigs.waiting import until
 

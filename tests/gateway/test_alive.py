@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gateway.alive import is_alive
-from tests.rigs.brokers import free_ports
 from tests.rigs.certificates import Authority
 from tests.rigs.gateways import running
+from tests.rigs.ports import free_ports
 
 
 @pytest.mark.parametrize("kind", ["http", "https", "client certificates"])

@@ -13,11 +13,11 @@ from gateway.exchange import Inbound
 from gateway.security.quotas import PrincipalRate
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
-from tests.rigs.brokers import free_ports
 from tests.rigs.cloudevents import STRUCTURED, post
 from tests.rigs.consumers import Consumers, reset, status
 from tests.rigs.envelopes import Speaker, notification_message, notify
 from tests.rigs.gateways import Running, read_http
+from tests.rigs.ports import free_ports
 from tests.rigs.soap_tcp import RawPeer
 from tests.rigs.waiting import DEADLINE, until
 

@@ -14,7 +14,7 @@ import pytest
 
 from distributions.release import IMAGE_SETS
 from tests.helm.paths import CHART, ROOT
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
 

@@ -21,8 +21,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
 from tests.rigs import servers
-from tests.rigs.brokers import PASSWORD, USER, Node, free_ports
+from tests.rigs.brokers import PASSWORD, USER, Node
 from tests.rigs.certificates import server_context
+from tests.rigs.ports import free_ports
 
 _HOME = Path("/usr/share/activemq")
 

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import functools
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from tests.rigs import servers
 from tests.rigs.certificates import server_context
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 START = 180.0
@@ -33,28 +33,6 @@ USER, PASSWORD = "dragoman", "s3cret/:@"
 
 _HOME = Path("/usr/lib/rabbitmq/bin")
 _PLUGINS = "[rabbitmq_consistent_hash_exchange,rabbitmq_stomp].\n"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different.
-
-    None is of those that the system gives to connections and to servers that ask for any: one of
-    them could be taken before the caller listens there.
-    """
-    found: list[int] = []
-    with contextlib.ExitStack() as held:
-        while len(found) < count:
-            sock = held.enter_context(socket.socket())
-            port = secrets.choice(_BELOW_EPHEMERAL)
-            with contextlib.suppress(OSError):
-                sock.bind(("127.0.0.1", port))
-                found.append(port)
-    return found
-
-
-_BELOW_EPHEMERAL = range(16_000, 32_000)
-"""Linux begins at 32,768; well-known servers of these tests are below 16,000, but for RabbitMQ's
-distribution, which asks for its own."""
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], output: Path) -> None:
@@ -297,13 +275,12 @@ class Wire:
         """Set once something was swallowed."""
         self.carried: Counter[asyncio.StreamWriter] = Counter()
         """How many pieces each open connection has carried, in each direction."""
-        self.port = 0
+        (self.port,) = free_ports(1)
 
     async def join(self) -> None:
-        """Let connections through; the port stays the same."""
+        """Let connections through; the port is always the same."""
         self._silent = False
         self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         """End all connections and refuse new ones."""

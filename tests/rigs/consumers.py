@@ -15,6 +15,7 @@ from typing import Self
 from lxml import etree
 
 from tests.rigs.envelopes import WSE11, WSNT, Message, children, next_number
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import DEADLINE
 
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
@@ -285,7 +286,7 @@ class Consumers:
         self.by_path: dict[str, Consumer] = {}
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
-        self.port = 0
+        (self.port,) = free_ports(1)
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -302,11 +303,10 @@ class Consumers:
         return self._server is None
 
     async def listen(self) -> None:
-        """Be there; at the same port when they were away."""
+        """Be there; always at the same port."""
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self), "0.0.0.0", self.port, backlog=4096
         )  # fmt: skip
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def leave(self) -> None:
         """Be away: connections are refused."""

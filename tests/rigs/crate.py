@@ -12,6 +12,8 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+from tests.rigs.ports import free_ports
+
 LIMIT = 64 * 2**20
 REFUSED, FATAL = "refused", "fatal"
 """Words in the bodies of messages that are not taken."""
@@ -21,7 +23,7 @@ class Crate:
     """The server; `open` and `cut` may be called again and again."""
 
     def __init__(self) -> None:
-        self.port = 0
+        (self.port,) = free_ports(1)
         self._queue: deque[dict[str, Any]] = deque()
         self._number = 0
         self._server: asyncio.Server | None = None
@@ -30,7 +32,6 @@ class Crate:
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=LIMIT)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         """End all connections, and refuse new ones."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 DEADLINE = 60.0
 _HERE = Path(__file__).parents[1] / "foreign" / "cxf"

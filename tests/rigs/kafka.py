@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 DEADLINE = 120.0
 _CACHE = Path.home() / ".cache" / "dragoman"

@@ -20,7 +20,7 @@ from pathlib import Path
 import pymysql
 
 from tests.rigs import servers
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 START = 180.0

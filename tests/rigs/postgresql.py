@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql
 
 from tests.rigs import servers
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 START = 180.0

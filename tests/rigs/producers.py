@@ -20,6 +20,7 @@ from lxml import etree
 from mediation.names import WSMAN
 from tests.rigs.envelopes import S11, WSE, WSNT, Message, Speaker, children, fresh_id, next_number
 from tests.rigs.gateways import read_http
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import DEADLINE
 
 WSA10 = "http://www.w3.org/2005/08/addressing"
@@ -329,7 +330,7 @@ class Producers:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
         self.by_path: dict[str, Producer] = {}
-        self.port = 0
+        (self.port,) = free_ports(1)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -341,11 +342,10 @@ class Producers:
         await self.leave()
 
     async def listen(self) -> None:
-        """Be there; at the same port when they were away."""
+        """Be there; always at the same port."""
         self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", self.port, ssl=self._tls
         )
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def leave(self) -> None:
         """Be away: connections are refused."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 START = 30.0

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from adapters.drills.forwarder import Forwarder, forwarding
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 pytestmark = pytest.mark.asyncio
 DEADLINE = 20.0

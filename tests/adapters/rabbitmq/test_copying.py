@@ -19,7 +19,8 @@ from adapters.rabbitmq.copying import AmqpCopies
 from adapters.rabbitmq.routing_keys import read_routing_keys
 from tests.adapters.rabbitmq.test_routing_keys import SHIPPED, terminated
 from tests.rigs.adapters import storm
-from tests.rigs.brokers import RabbitMQ, free_ports, needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+from tests.rigs.ports import free_ports
 from tests.rigs.rabbitmq_adapters import refusing
 from tests.rigs.waiting import until
 

@@ -18,7 +18,8 @@ from adapters.stomp.messages import write
 from mediation.model.messages import Attachment
 from tests.rigs.adapters import storm
 from tests.rigs.broker_trials import SelectorContractOverAWire
-from tests.rigs.brokers import PASSWORD, USER, Node, free_ports
+from tests.rigs.brokers import PASSWORD, USER, Node
+from tests.rigs.ports import free_ports
 from tests.rigs.stomp_adapters import settings_of_a_test
 
 HOME = os.environ.get("DRAGOMAN_ARTEMIS", "")

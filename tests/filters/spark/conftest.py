@@ -13,7 +13,7 @@ from lxml import etree
 from filters.archive import FileWriter, Row, directory
 from filters.spark.session import session
 from filters.topics import parse_clark
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 START = datetime(2026, 11, 20, 22, 30, tzinfo=UTC)
 SMALL = {

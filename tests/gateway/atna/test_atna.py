@@ -35,6 +35,7 @@ from tests.rigs.consumers import Consumers
 from tests.rigs.document_metadata import PATIENT_DOCUMENTS, adhoc_query, document, submission
 from tests.rigs.envelopes import WSNT, Speaker
 from tests.rigs.gateways import running
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import until
 
 SCHEMA = etree.RelaxNG(etree.parse(Path(__file__).parent / "audit-message.rng"))
@@ -98,7 +99,7 @@ class Repository:
 
     messages: list[tuple[str, etree._Element]] = field(default_factory=list)
     peers: list[str] = field(default_factory=list)
-    port: int = 0
+    port: int = field(default_factory=lambda: free_ports(1)[0])
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,7 +132,6 @@ async def repository(authority: Authority, known: Repository) -> AsyncIterator[N
     tls.load_verify_locations(authority.certificate)
     tls.verify_mode = ssl.CERT_REQUIRED
     server = await asyncio.start_server(known.take, "127.0.0.1", known.port, ssl=tls)
-    known.port = server.sockets[0].getsockname()[1]
     try:
         yield
     finally:

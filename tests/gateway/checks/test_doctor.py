@@ -23,8 +23,8 @@ from gateway.checks.findings import Check, ok
 from gateway.cli import app
 from gateway.store import migrations
 from tests.gateway.store.test_migrations import make_0023
-from tests.rigs.brokers import free_ports
 from tests.rigs.certificates import Authority
+from tests.rigs.ports import free_ports
 from tests.rigs.programs import RunningGateway, run
 
 

@@ -19,7 +19,7 @@ from filters.spark.backtest import Hour, Result, Sample, Total
 from filters.spark.backtest_report import MAX_SAMPLE
 from gateway.cli.backtest import THE_FILTER, _print
 from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm, write
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.programs import Program, environment, run
 from tests.rigs.waiting import wait_until
 

@@ -15,8 +15,8 @@ from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import CreateSequence, Rm, RmSpec, write_message
 from tests.conftest import ROOT
-from tests.rigs.brokers import free_ports
 from tests.rigs.gateways import read_http
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import until
 
 DEADLINE = 60.0

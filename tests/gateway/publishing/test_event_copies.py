@@ -8,10 +8,11 @@ from typing import Any
 
 import pika
 
-from tests.rigs.brokers import free_ports, needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.envelopes import Speaker, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.messenger import WseClient
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import until
 
 needs_rabbitmq()

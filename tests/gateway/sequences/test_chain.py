@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from tests.gateway.sequences.test_kill import ENVIRONMENT
 from tests.gateway.sequences.test_library import relay_to
-from tests.rigs.brokers import free_ports
 from tests.rigs.envelopes import Speaker
+from tests.rigs.ports import free_ports
 from tests.rigs.processes import gateway_process
 from tests.rigs.queued import Killed, names, opened, ordered, publisher, subscriber, taken
 from tests.rigs.reliable_consumers import policy

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gateway.client.reliable import Delivery, Receiver
-from tests.rigs.brokers import free_ports
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
+from tests.rigs.ports import free_ports
 from tests.rigs.receivers import served
 from tests.rigs.reliable_consumers import policy
 from tests.rigs.waiting import until

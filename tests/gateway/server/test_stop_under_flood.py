@@ -7,9 +7,9 @@ from pathlib import Path
 
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
-from tests.rigs.brokers import free_ports
 from tests.rigs.envelopes import Speaker, notification_message, notify
 from tests.rigs.gateways import http_request
+from tests.rigs.ports import free_ports
 from tests.rigs.processes import STOP, GatewayProcess
 from tests.rigs.waiting import until
 

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from gateway.client.outbox import Dead, Inbox, Message, Outbox
 from gateway.client.outbox.administration import StoredMessages
 from gateway.client.outbox.metrics import OutboxCollector
-from tests.rigs.brokers import free_ports
 from tests.rigs.outbox import SYNC, engine_of, items, taken
+from tests.rigs.ports import free_ports
 from tests.rigs.programs import run
 from tests.rigs.waiting import wait_until
 

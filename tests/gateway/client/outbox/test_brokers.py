@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.rigs.activemq import activemq, needs_activemq
-from tests.rigs.brokers import free_ports, needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.outbox import database, kill_again_and_again
+from tests.rigs.ports import free_ports
 from tests.rigs.processes import GatewayProcess
 from tests.rigs.rabbitmq_adapters import environment_of
 

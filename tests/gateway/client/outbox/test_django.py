@@ -25,7 +25,7 @@ django.setup()
 from dragoman.django import DjangoDatabase
 from dragoman.inbox import Inbox
 from dragoman.outbox import Outbox
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 
 (port,) = free_ports(1)
 database = DjangoDatabase()

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from gateway.client.outbox import Backoff, Dead, Fault, Inbox, Message, Outbox
 from gateway.client.outbox.tables import DEAD, DONE
 from gateway.client.outbox.tables import inbox as rows
-from tests.rigs.brokers import free_ports
 from tests.rigs.outbox import ASYNC, SYNC, count, database, engine_of, items, taken
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import until, wait_until
 
 SOON = Backoff(0.01, 0.05)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports
 from tests.rigs.outbox import database, kill_again_and_again
+from tests.rigs.ports import free_ports
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tests.rigs.brokers import free_ports
 from tests.rigs.gateways import running
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import DEADLINE, until
 
 PAGE = (ROOT / "docs/outbox.md").read_text()

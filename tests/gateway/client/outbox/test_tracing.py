@@ -7,8 +7,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from sqlalchemy.orm import Session
 
 from gateway.client.outbox import Inbox, Message, Outbox
-from tests.rigs.brokers import free_ports
 from tests.rigs.outbox import engine_of
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import wait_until
 
 

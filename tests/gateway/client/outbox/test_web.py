@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 
 from gateway.client.outbox import Inbox, Message, Outbox
 from gateway.client.outbox.web import MAX_BYTES
-from tests.rigs.brokers import free_ports
 from tests.rigs.outbox import engine_of, items, taken
+from tests.rigs.ports import free_ports
 from tests.rigs.waiting import until, wait_until
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.queued import (
     KEYS,

@@ -9,7 +9,7 @@ from gateway.client import GatewayError
 from gateway.client.reliable import Receiver, ReliableClient
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.gateway.client.reliable.test_receiver import ask, create
-from tests.rigs.brokers import free_ports
+from tests.rigs.ports import free_ports
 from tests.rigs.receivers import served
 from tests.rigs.waiting import wait_until
 

@@ -27,8 +27,8 @@ from gateway.client.reliable import (
 )
 from gateway.reliability.storage import StorageManager
 from mediation.model.versions import Soap
-from tests.rigs.brokers import free_ports
 from tests.rigs.cases import each_value_once
+from tests.rigs.ports import free_ports
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.receivers import served
 from tests.rigs.waiting import until, wait_until

@@ -27,8 +27,8 @@ from mediation.reliable_messaging.blocks import acknowledgement_block
 from mediation.reliable_messaging.writing import write_acknowledgement
 from mediation.ws_security import Trust, read_trust
 from tests.gateway.sequences.test_secure_sequences import settings_for
-from tests.rigs.brokers import free_ports
 from tests.rigs.gateways import Running, running
+from tests.rigs.ports import free_ports
 from tests.rigs.programs import run
 from tests.rigs.reliable_publishers import ACTION
 from tests.rigs.signers import Signers
