@@ -226,6 +226,8 @@ LCM = "urn:oasis:names:tc:ebxml-regrep:xsd:lcm:3.0"
 """Requests to registries, in which IHE's actors publish metadata of documents;"""
 RIM = dialects.EBRIM_QUERY
 """and the information model of registries (ebRIM 3.0)."""
+SUBMISSION_SET = "urn:uuid:a54d6aa5-d40d-43f9-88c5-b4633d873bdd"
+"""The node that classifies a package of a registry as a submission set (IHE ITI TF-3)."""
 DRAGOMAN_EVENTS = "urn:dragoman:events:1"
 """The target namespace of the descriptions of events."""
 DRAGOMAN_DATA = "urn:dragoman:data:1"

@@ -86,7 +86,7 @@ _SUBMISSION_SETS = parse_clark(f"{{{IHE}}}SubmissionSetMetadata")
 _FOLDERS = parse_clark(f"{{{IHE}}}FolderMetadata")
 _METADATA = f"{{{names.LCM}}}SubmitObjectsRequest"
 _CLASSIFICATION = f"{{{names.RIM}}}Classification"
-_SUBMISSION_SET = ("classificationNode", "urn:uuid:a54d6aa5-d40d-43f9-88c5-b4633d873bdd")
+_SUBMISSION_SET = ("classificationNode", names.SUBMISSION_SET)
 _FOLDER = ("classificationNode", "urn:uuid:d9d542f3-6cc4-48b6-8870-ea235fbc94c2")
 """What a ``rim:RegistryPackage`` is, by the node of its classification (IHE ITI TF-3)."""
 

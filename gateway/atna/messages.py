@@ -1,4 +1,5 @@
-"""Records of the audit log as messages of DICOM PS3.15, A.5.
+"""Records of the audit log as messages of DICOM PS3.15, A.5; those of transactions of IHE as the
+tables of ITI TF-2, 3.52.6.1.2, 3.53.5.1.2 and 3.54.5.1.2 (of the broker) have them.
 
 | record | EventID | EventTypeCode |
 |---|---|---|
@@ -16,23 +17,27 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from lxml import etree
 
+from filters import Refused, parse_document
 from gateway.security.audit import DELIVERED, PUBLISHED
+from mediation.names import RIM, SUBMISSION_SET
+from mediation.notification.document_metadata import ON_DEMAND, REFERENCE, STABLE
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SUBSCRIBING = frozenset(
-    {
-        "Subscribe", "Renew", "Unsubscribe", "PauseSubscription", "ResumeSubscription",
-        "GetStatus", "GetCurrentMessage",
-    }
-)  # fmt: skip
-_PULL_POINTS = frozenset({"CreatePullPoint", "DestroyPullPoint"})
+_REGISTRY_OBJECTS: Mapping[str, str] = {
+    STABLE: "document entry object type",
+    ON_DEMAND: "on-demand document entry object type",
+    SUBMISSION_SET: "submission set classification node",
+    REFERENCE: "registry object reference",
+}
+"""What the id of an object is one of (ITI TF-2, 3.53.5.1, 3.54.5.1)."""
 _APPLICATION_SERVER = "4"
 """AuditSourceTypeCode: an application server process (RFC 3881, section 5.4.3)."""
 
@@ -88,8 +93,14 @@ def _ihe(code: str, text: str) -> Code:
 
 _QUERY = _dcm("110112", "Query")
 _ALERT = _dcm("110113", "Security Alert")
-_SUBSCRIBE = Event(_QUERY, _ihe("ITI-52", "Document Metadata Subscribe"), "E", transaction=True)
-_PULL_POINT = Event(_QUERY, _ihe("ITI-69", "Create Destroy Pull Point"), "E", transaction=True)
+_SUBSCRIBE = Event(_QUERY, _ihe("ITI-52", "Document Metadata Subscribe"), "C", transaction=True)
+_PULL_POINT = Event(_QUERY, _ihe("ITI-69", "Create Destroy Pull Point"), "C", transaction=True)
+_ACTIONS: Mapping[str, str] = {
+    "Subscribe": "C", "CreatePullPoint": "C", "Unsubscribe": "D", "DestroyPullPoint": "D",
+    "Renew": "U", "PauseSubscription": "U", "ResumeSubscription": "U", "GetStatus": "R",
+    "GetCurrentMessage": "R",
+}  # fmt: skip
+"""EventActionCode of what is done to subscriptions and pull points."""
 _PUBLISHED = Event(
     _dcm("110107", "Import"), _ihe("ITI-54", "Document Metadata Publish"), "C",
     transaction=True, documents=True,
@@ -109,10 +120,9 @@ _REFUSED = Event(_ALERT, _dcm("110132", "Use of Restricted Function"), "E")
 def event_of(record: Mapping[str, Any]) -> Event:
     """The kind of event that a record is."""
     did = str(record.get("did", ""))
-    if did in _SUBSCRIBING:
-        return _SUBSCRIBE
-    if did in _PULL_POINTS:
-        return _PULL_POINT
+    if did in _ACTIONS:
+        event = _PULL_POINT if did.endswith("PullPoint") else _SUBSCRIBE
+        return replace(event, action=_ACTIONS[did])
     if did == PUBLISHED:
         return _PUBLISHED
     if did == DELIVERED:
@@ -147,7 +157,7 @@ def write_message(record: Mapping[str, Any], site: Site) -> bytes:
     if result != "done":
         described = etree.SubElement(identification, "EventOutcomeDescription")
         described.text = _text(result)
-    ends = _ends(record, event, site) if event.documents else _participants(record, event, site)
+    ends = _ends(record, event, site) if event.transaction else _participants(record, event, site)
     for participant in ends:
         root.append(participant)
     source = etree.SubElement(root, "AuditSourceIdentification", AuditSourceID=_text(site.source))
@@ -156,52 +166,46 @@ def write_message(record: Mapping[str, Any], site: Site) -> bytes:
     etree.SubElement(source, "AuditSourceTypeCode", {"csd-code": _APPLICATION_SERVER})
     if event.documents:
         _write_documents(root, record)
-    _write_object(root, record, event)
+    if record.get("query"):
+        _write_query(root, str(record["query"]), event)
+    _write_subject(root, record, event)
     written: bytes = etree.tostring(root, encoding="UTF-8", xml_declaration=False)
     return written
 
 
 def _participants(record: Mapping[str, Any], event: Event, site: Site) -> Iterator[etree._Element]:
-    """Who asked, and for transactions of IHE the gateway, which was asked."""
+    """Who asked, and of the start and the stop the gateway."""
     who, address = _text(record.get("who")) or "unknown", _text(record.get("from"))
     asked = etree.Element("ActiveParticipant", UserID=who, UserIsRequestor="true")
     if address:
         asked.set("NetworkAccessPointID", address)
         asked.set("NetworkAccessPointTypeCode", "2")
-    if event.transaction:
-        _write_code(asked, "RoleIDCode", _dcm("110153", "Source Role ID"))
-    elif event in (_STARTED, _STOPPED):
+    if event in (_STARTED, _STOPPED):
         _write_code(asked, "RoleIDCode", _dcm("110151", "Application Launcher"))
     yield asked
-    if event.transaction or event in (_STARTED, _STOPPED):
+    if event in (_STARTED, _STOPPED):
         here = etree.Element("ActiveParticipant", UserID=site.endpoint, UserIsRequestor="false")
         here.set("NetworkAccessPointID", site.endpoint)
         here.set("NetworkAccessPointTypeCode", "5")
-        role = (
-            _dcm("110152", "Destination Role ID")
-            if event.transaction
-            else _dcm("110150", "Application")
-        )
-        _write_code(here, "RoleIDCode", role)
+        _write_code(here, "RoleIDCode", _dcm("110150", "Application"))
         yield here
 
 
 def _ends(record: Mapping[str, Any], event: Event, site: Site) -> Iterator[etree._Element]:
-    """The source and the destination of documents' metadata. Who gets them counts as who asked for
-    them (Document Metadata Subscription, 3.53.5.1)."""
+    """The source, which asks, and the destination of a transaction of IHE."""
     here = (site.endpoint, site.endpoint, str(os.getpid()))
     if event is _NOTIFIED:
         to = _text(record.get("to")) or "unknown"
         ends = (here, (to, to, ""))
     else:
-        publisher = _text(record.get("who")) or "unknown"
-        ends = ((publisher, _text(record.get("from")), ""), here)
+        asking = _text(record.get("who")) or "unknown"
+        ends = ((asking, _text(record.get("from")), ""), here)
     roles = (_dcm("110153", "Source Role ID"), _dcm("110152", "Destination Role ID"))
     for place, (user, address, process) in enumerate(ends):
         end = etree.Element("ActiveParticipant", UserID=user)
         if process:
             end.set("AlternativeUserID", process)
-        end.set("UserIsRequestor", "true" if place else "false")
+        end.set("UserIsRequestor", "false" if place else "true")
         host = urlsplit(address).hostname or address if "://" in address else address
         if host:
             end.set("NetworkAccessPointID", host)
@@ -219,44 +223,79 @@ def _is_ip(host: str) -> bool:
 
 
 def _write_documents(root: etree._Element, record: Mapping[str, Any]) -> None:
-    """The patients and the documents of a record."""
-    patient, report = ("1", "1", "2", "Patient Number"), ("2", "3", "9", "Report Number")
-    for name, (type_, role, code, text) in (("patients", patient), ("documents", report)):
-        for id_ in record.get(name) or ():
-            named = etree.SubElement(
-                root,
-                "ParticipantObjectIdentification",
-                ParticipantObjectID=_text(id_),
-                ParticipantObjectTypeCode=type_,
-                ParticipantObjectTypeCodeRole=role,
-            )
-            _write_code(named, "ParticipantObjectIDTypeCode", Code(code, "RFC-3881", text))
-            etree.SubElement(named, "ParticipantObjectName").text = _text(id_)
+    """The patients, the documents and the submission sets of a record."""
+    for patient in record.get("patients") or ():
+        _write_patient(root, patient)
+    for document in record.get("documents") or ():
+        id_, type_ = _text(document.get("id")), document.get("type", "")
+        code = Code(type_, "IHE XDS Metadata", _REGISTRY_OBJECTS.get(type_, ""))
+        named = _write_object(root, id_, ("2", "3"), code, name=document.get("unique_id"))
+        if document.get("home"):
+            _write_detail(named, "urn:ihe:iti:xca:2010:homeCommunityId", document["home"])
 
 
-def _write_object(root: etree._Element, record: Mapping[str, Any], event: Event) -> None:
+def _write_patient(root: etree._Element, id_: object) -> None:
+    _write_object(root, _text(id_), ("1", "1"), Code("2", "RFC-3881", "Patient Number"))
+
+
+def _write_query(root: etree._Element, query: str, event: Event) -> None:
+    """The filter of a subscription, and the patients that its query asks for."""
+    id_, patients = "Filter", []
+    with suppress(Refused):  # It may be cut off.
+        for asked in parse_document(query.encode()).iter(f"{{{RIM}}}AdhocQuery"):
+            id_ = _text(asked.get("id")) or id_
+            patients = [
+                str(value.text).strip("'")
+                for slot in asked.iterchildren(f"{{{RIM}}}Slot")
+                if str(slot.get("name")).endswith("PatientId")
+                for value in slot.iter(f"{{{RIM}}}Value")
+            ]
+    for patient in patients:
+        _write_patient(root, patient)
+    _write_object(root, id_, ("2", "24"), event.type, query=query)
+
+
+def _write_subject(root: etree._Element, record: Mapping[str, Any], event: Event) -> None:
     """What was asked for or changed, and the place of the record in the log."""
     id_ = _text(record.get("what")) or _text(record.get("did")) or "unknown"
-    queries = event.transaction and not event.documents
+    if event.transaction and not event.documents:
+        named = _write_object(root, id_, ("2", "20"), event.type)
+    else:
+        named = _write_object(root, id_, ("2", "13"), Code("12", "RFC-3881", "URI"))
+    for name in ("did", "again", "number", "hash"):
+        if record.get(name) is not None:
+            _write_detail(named, f"dragoman:{name}", record[name])
+
+
+def _write_object(
+    root: etree._Element,
+    id_: str,
+    kind: tuple[str, str],
+    of: Code,
+    *,
+    name: str | None = None,
+    query: str = "",
+) -> etree._Element:
+    """An object of a *kind*: its type and its role; *of*: what its id is one of."""
     named = etree.SubElement(
         root,
         "ParticipantObjectIdentification",
         ParticipantObjectID=id_,
-        ParticipantObjectTypeCode="2",
-        ParticipantObjectTypeCodeRole="24" if queries else "13",
+        ParticipantObjectTypeCode=kind[0],
+        ParticipantObjectTypeCodeRole=kind[1],
     )
-    kind = event.type if queries else Code("12", "RFC-3881", "URI")
-    _write_code(named, "ParticipantObjectIDTypeCode", kind)
-    if record.get("query"):
-        query = b64encode(_text(record["query"]).encode()).decode()
-        etree.SubElement(named, "ParticipantObjectQuery").text = query
+    _write_code(named, "ParticipantObjectIDTypeCode", of)
+    if query:
+        written = b64encode(_text(query).encode()).decode()
+        etree.SubElement(named, "ParticipantObjectQuery").text = written
     else:  # One of the two there must be.
-        etree.SubElement(named, "ParticipantObjectName").text = id_
-    for name in ("did", "again", "number", "hash"):
-        if record.get(name) is not None:
-            value = _text(record[name])
-            detail = etree.SubElement(named, "ParticipantObjectDetail", type=f"dragoman:{name}")
-            detail.set("value", b64encode(value.encode()).decode())
+        etree.SubElement(named, "ParticipantObjectName").text = _text(name) or id_
+    return named
+
+
+def _write_detail(parent: etree._Element, type_: str, value: object) -> None:
+    detail = etree.SubElement(parent, "ParticipantObjectDetail", type=type_)
+    detail.set("value", b64encode(_text(value).encode()).decode())
 
 
 def _write_code(parent: etree._Element, name: str, code: Code) -> None:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -391,7 +392,10 @@ class AuditLog:
             self._under_way = len(records)
         for record in records:
             if (payload := record.pop(_PAYLOAD, None)) is not None:
-                record["documents"], record["patients"] = named_in(payload)
+                named, record["patients"] = named_in(payload)
+                record["documents"] = [
+                    {name: value for name, value in asdict(one).items() if value} for one in named
+                ]
         number, last, lines = self._number, self._last, []
         for record in records:
             number += 1

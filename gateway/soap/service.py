@@ -61,6 +61,7 @@ from mediation.model.requests import (
     Request,
     Sequences,
     Subscribe,
+    Subscribed,
     Take,
     TakeFor,
     TopicRules,
@@ -285,7 +286,7 @@ class SoapService:
         elsewhere = self._replies.address_of_response(incoming, inbound.principal)
         request = incoming.request
         result = await self._registry.handler(request, resource)(request, incoming, inbound)
-        self._note_change(inbound, request, operation, resource)
+        self._note_change(inbound, request, result, operation, resource)
         if result is None:
             return ACCEPTED[context.soap]
         sign = None
@@ -333,7 +334,7 @@ class SoapService:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise
         result = await self._registry.handler(request)(request, incoming, inbound)
-        self._note_change(inbound, request, operation, resource)
+        self._note_change(inbound, request, result, operation, resource)
         return result
 
     def check_secured(self, path: str, right: Right) -> None:
@@ -349,14 +350,21 @@ class SoapService:
             raise Refused(Reason.NOT_ALLOWED, text)
 
     def _note_change(
-        self, inbound: Inbound, request: Request, did: str, resource: ResourceAddress | None
+        self,
+        inbound: Inbound,
+        request: Request,
+        response: object,
+        did: str,
+        resource: ResourceAddress | None,
     ) -> None:
         """Have the audit log note a request that changed something; publications are no changes."""
         if right_for(type(request)) in _CHANGES and not isinstance(request, _FETCHES):
-            query = ""
+            what, query = _id_of(resource), ""
+            if isinstance(response, Subscribed):
+                what = f"subscriptions {response.subscription.id}"
             if self._audit.documents and isinstance(request, Subscribe):
                 query = write_filter(request.filter)
-            self._audit.note(inbound.principal, did, _id_of(resource), query=query)
+            self._audit.note(inbound.principal, did, what, query=query)
 
     async def parse(
         self, octets: int, work: Callable[[set[str] | None], T], principal: Principal

@@ -3,6 +3,7 @@ certificates in."""
 
 import asyncio
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -29,10 +30,17 @@ from gateway.security.identify import OPERATOR
 from gateway.security.identities_editing import create_identities
 from gateway.security.tls import client_context
 from mediation.model.messages import Notification
+from mediation.notification.document_metadata import ON_DEMAND, REFERENCE, STABLE
 from tests.gateway.soap.test_dsub import P1, P2, of_patient, publish, subscribe
 from tests.rigs.certificates import Authority
 from tests.rigs.consumers import Consumers
-from tests.rigs.document_metadata import PATIENT_DOCUMENTS, adhoc_query, document, submission
+from tests.rigs.document_metadata import (
+    PATIENT_DOCUMENTS,
+    SUBMISSION_SET,
+    adhoc_query,
+    document,
+    submission,
+)
 from tests.rigs.envelopes import WSNT, Speaker
 from tests.rigs.gateways import running
 from tests.rigs.ports import free_ports
@@ -52,14 +60,30 @@ KINDS: list[tuple[dict[str, Any], str, str]] = [
     ({"did": "Unsubscribe", "what": "subscriptions 1f"}, "ITI-52", "0"),
     ({"result": REFUSED}, "ITI-52", "4"),
     ({"query": "<Filter/>"}, "ITI-52", "0"),
+    ({"query": adhoc_query(PATIENT_DOCUMENTS, of_patient(P1))[:100]}, "ITI-52", "0"),
     ({"did": "CreatePullPoint"}, "ITI-69", "0"),
     (
-        {"did": PUBLISHED, "what": "urn:1", "documents": ["1.2"], "patients": ["P^^^&1&ISO"]},
+        {
+            "did": PUBLISHED,
+            "what": "urn:1",
+            "patients": ["P^^^&1&ISO"],
+            "documents": [
+                {"id": "urn:uuid:1", "type": STABLE, "unique_id": "1.2", "home": "urn:oid:1"}
+            ],
+        },
         "ITI-54",
         "0",
     ),
     ({"did": DELIVERED, "who": "gateway", "to": "http://[::1]:8/"}, "ITI-53", "0"),
-    ({"did": DELIVERED, "to": "", "documents": ["1.2", "1.3"]}, "ITI-53", "0"),
+    (
+        {
+            "did": DELIVERED,
+            "to": "",
+            "documents": [{"id": "1", "type": REFERENCE}, {"id": "2", "type": "unknown"}],
+        },
+        "ITI-53",
+        "0",
+    ),
     ({"did": "logged in to the console"}, "110122", "0"),
     ({"did": "started the gateway", "from": ""}, "110120", "0"),
     ({"did": "stopped the gateway", "who": ""}, "110121", "0"),
@@ -91,6 +115,97 @@ def test_a_record_is_a_message_of_dicom(changed: dict[str, Any], type_: str, out
     roles = [one.get("csd-code") for one in root.iter("RoleIDCode")]
     if type_.startswith("ITI"):
         assert roles == ["110153", "110152"] and event_of({**RECORD, **changed}).transaction
+
+
+XDS, ITI_52 = "IHE XDS Metadata", ("ITI-52", "IHE Transactions")
+HOME = "urn:ihe:iti:xca:2010:homeCommunityId"
+HERE = ("https://gateway.example/soap", str(os.getpid()), "1", "gateway.example")
+ASKING = ("user:mole", None, "2", "192.0.2.1")
+TABLES: dict[str, tuple[dict[str, Any], Any, Any, Any]] = {
+    "3.52.6.1.2, Subscribe": (
+        {"query": adhoc_query(PATIENT_DOCUMENTS, of_patient(P1)), "what": "subscriptions 1f"},
+        ("110112", "C", "ITI-52"),
+        (ASKING, HERE),
+        [
+            ("1", "1", ("2", "RFC-3881"), P1, None),
+            ("2", "24", ITI_52, PATIENT_DOCUMENTS, None),
+            ("2", "20", ITI_52, "subscriptions 1f", None),
+        ],
+    ),
+    "3.52.6.1.2, Unsubscribe": (
+        {"did": "Unsubscribe", "what": "subscriptions 1f"},
+        ("110112", "D", "ITI-52"),
+        (ASKING, HERE),
+        [("2", "20", ITI_52, "subscriptions 1f", None)],
+    ),
+    "3.53.5.1.2": (
+        {
+            "did": DELIVERED, "who": "gateway", "to": "http://eve.example:8/a", "what": "urn:1",
+            "documents": [{"id": "urn:uuid:1", "type": REFERENCE}],
+        },
+        ("110106", "R", "ITI-53"),
+        (HERE, ("http://eve.example:8/a", None, "1", "eve.example")),
+        [
+            ("2", "3", (REFERENCE, XDS), "urn:uuid:1", None),
+            ("2", "13", ("12", "RFC-3881"), "urn:1", None),
+        ],
+    ),
+    "3.54.5.1.2": (
+        {
+            "did": PUBLISHED, "what": "urn:1", "patients": [P1],
+            "documents": [
+                {"id": "urn:uuid:1", "type": STABLE, "unique_id": "1.2", "home": "urn:oid:1.3"},
+                {"id": "urn:uuid:2", "type": ON_DEMAND},
+                {"id": "urn:uuid:3", "type": SUBMISSION_SET},
+            ],
+        },
+        ("110107", "C", "ITI-54"),
+        (ASKING, HERE),
+        [
+            ("1", "1", ("2", "RFC-3881"), P1, None),
+            ("2", "3", (STABLE, XDS), "urn:uuid:1", "urn:oid:1.3"),
+            ("2", "3", (ON_DEMAND, XDS), "urn:uuid:2", None),
+            ("2", "3", (SUBMISSION_SET, XDS), "urn:uuid:3", None),
+            ("2", "13", ("12", "RFC-3881"), "urn:1", None),
+        ],
+    ),
+}  # fmt: skip
+"""Messages of the broker, by the sections of ITI TF-2 with their tables: the event, its two ends,
+and its objects; the last of them, where it is none of the table's, is of our log."""
+
+
+@pytest.mark.parametrize(("record", "event", "ends", "objects"), TABLES.values(), ids=TABLES)
+def test_transactions_are_as_their_tables_have_them(
+    record: dict[str, Any], event: Any, ends: Any, objects: Any
+) -> None:
+    root = etree.fromstring(write_message({**RECORD, "who": "user:mole", **record}, SITE))
+    SCHEMA.assertValid(root)
+    assert event == tuple(
+        root.xpath(f"string({each})")
+        for each in ("//EventID/@csd-code", "//@EventActionCode", "//EventTypeCode/@csd-code")
+    )
+    network = ("NetworkAccessPointTypeCode", "NetworkAccessPointID")
+    assert ends == tuple(
+        tuple(one.get(name) for name in ("UserID", "AlternativeUserID", *network))
+        for one in root.iter("ActiveParticipant")
+    )
+    roles = [one.get("csd-code") for one in root.iter("RoleIDCode")]
+    assert roles == ["110153", "110152"]
+    found = []
+    for one in root.iter("ParticipantObjectIdentification"):
+        code = one.find("ParticipantObjectIDTypeCode")
+        assert code is not None
+        home = one.xpath(f"string(ParticipantObjectDetail[@type='{HOME}']/@value)")
+        found.append(
+            (
+                one.get("ParticipantObjectTypeCode"),
+                one.get("ParticipantObjectTypeCodeRole"),
+                (code.get("csd-code"), code.get("codeSystemName")),
+                one.get("ParticipantObjectID"),
+                b64decode(str(home)).decode() or None,
+            )
+        )
+    assert found == objects
 
 
 @dataclass
@@ -292,7 +407,7 @@ async def test_documents_on_their_way_are_transactions(tmp_path: Path) -> None:
         assert message.xpath("string(//EventID/@csd-code)") == event
         objects = message.iter("ParticipantObjectIdentification")
         ids = [one.get("ParticipantObjectID") for one in objects]
-        assert ids[:4] == [P1, P2, "1.2.a", "1.2.b"]
+        assert ids[:4] == [P1, P2, "a", "b"]
         roles = [one.get("csd-code") for one in message.iter("RoleIDCode")]
         assert roles == ["110153", "110152"]
         ends = list(message.iter("ActiveParticipant"))
