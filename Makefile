@@ -12,7 +12,7 @@ ARGS ?=
 EXTRAS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
-SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql prometheus rabbitmq-server slapd strace \
+SYSTEM_PACKAGES ?= activemq chromium gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql prometheus rabbitmq-server slapd strace \
 	uuid-runtime wsl xmlsec1
 
 # What builds the image, and what it begins with, if not what the Dockerfile names.

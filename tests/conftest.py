@@ -10,7 +10,6 @@ sample: that the schemas handed out are still the official files, whose digests
 `tests/gateway/soap/test_wsdl.py` holds.
 """
 
-import contextlib
 import gc
 import os
 import signal
@@ -99,9 +98,12 @@ def _stall(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def _repeat(request: pytest.FixtureRequest) -> Iterator[None]:
-    with repeated() if request.config.getoption("repeats") else contextlib.nullcontext():
+    if request.config.getoption("repeats") and not request.node.get_closest_marker("runs_once"):
+        with repeated():
+            yield
+    else:
         yield
 
 

@@ -246,6 +246,7 @@ async def test_whoever_asks_gets_it(tmp_path: Path) -> None:
         ("abcdef", 1, {"ordered": False}),
     ],
 )
+@pytest.mark.runs_once("it counts what operations do")
 async def test_a_consumer_that_is_back_is_noticed_soon(
     store_url: str,
     sinks: Consumers,

@@ -190,6 +190,7 @@ async def test_a_failure_does_not_end_the_purge(
         await until(lambda: looks > 1)
 
 
+@pytest.mark.runs_once("it counts what operations do")
 async def test_whoever_keeps_house_counts_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

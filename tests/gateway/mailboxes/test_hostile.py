@@ -81,6 +81,7 @@ async def test_all_dead_letters_go_back_however_many(
     assert sorted(await numbers(mailboxes, box)) == list(range(8))
 
 
+@pytest.mark.runs_once("it counts what operations do")
 async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     take = mailbox_messages.take

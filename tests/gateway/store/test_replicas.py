@@ -92,6 +92,7 @@ async def test_a_lease_ends(stores: tuple[Store, Store]) -> None:
     assert (await renew(a, "a", first)).kept == frozenset()
 
 
+@pytest.mark.runs_once("its transaction lasts until a lease has ended")
 async def test_nobody_takes_it_within_a_transaction(postgresql_url: str) -> None:
     """What a holder does is committed before another one takes over, though its lease ended
     meanwhile; and who wants to take over does not wait for it."""
