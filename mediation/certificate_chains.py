@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.x509.verification import ExtensionPolicy, PolicyBuilder, Store, VerificationError
 
+from mediation.certificates import UNREADABLE_CERTIFICATE, extension_of
 from mediation.public_keys import USABLE_KEYS, is_usable_key
 
 K = TypeVar("K", bound=Hashable)
@@ -77,15 +78,10 @@ def is_valid(certificate: x509.Certificate, now: datetime) -> bool:
 def is_authority(certificate: x509.Certificate) -> bool:
     """Return whether *certificate* says that it is one of an authority."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except (
-        x509.DuplicateExtension,
-        x509.ExtensionNotFound,
-        x509.UnsupportedGeneralNameType,
-        ValueError,
-    ):
+        found = extension_of(certificate, x509.BasicConstraints)
+    except ValueError:
         return False
-    return found.value.ca
+    return found is not None and found.ca
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +125,6 @@ def has_issued(one: x509.Certificate, other: x509.Certificate) -> bool:
     """Return True if *one* certified *other*."""
     try:
         other.verify_directly_issued_by(one)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+    except (InvalidSignature, *UNREADABLE_CERTIFICATE):
         return False
     return True

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from joserfc import jws
@@ -29,6 +28,7 @@ from lxml import etree
 from filters import Reason, Refused, parse_document
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
+from mediation.certificates import read_certificate
 from mediation.model.expiry import parse_date_time
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import read_message
@@ -219,7 +219,7 @@ def _decoded(part: str) -> bytes:
 
 
 def _subject(certificate: bytes) -> str:
-    return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
+    return read_certificate(certificate).subject.rfc4514_string()
 
 
 def _registry() -> jws.JWSRegistry:

@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 TURN = 32
 """Messages that are matched in a row before other tasks of the event loop run."""
+NOT_CHECKED = "it could not be checked, by an error of the gateway, which is in its log"
 TURN_SECONDS = 0.0005
 """While there are several tenants: seconds for which messages are matched, and their deliveries
 begun, in a row. A turn of 32 messages of a tenant with 20 consumers each takes 0.1 s, for which no
@@ -292,19 +293,16 @@ class XPathFilterAdapter:
                 notification = as_its_tenant_knows_it(delivery.notification)
                 tenant = tenant_of_topic(delivery.notification.topic)
                 matching = await self._match(notification, tenant, selected)
-                if self._once is not None and selected is None:
-                    passed = await self._once(delivery)
-                    if passed is None:
-                        delivery.settle()
-                        continue
-                    delivery = passed
-                elif (
-                    selected is not None
-                    and self._passes is not None
-                    and not await self._passes(delivery)
-                ):
+                try:
+                    passed = await self._check(delivery, selected)
+                except Exception:
+                    logger.exception("message.not_checked", extra={"id": notification.id[:200]})
+                    yield Matched(delivery, (), unreadable=NOT_CHECKED)
+                    continue
+                if passed is None:
                     delivery.settle()
                     continue
+                delivery = passed
                 if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
                 if notification is not delivery.notification:
@@ -322,6 +320,16 @@ class XPathFilterAdapter:
         finally:
             if coming is not None:
                 coming.cancel()
+
+    async def _check(self, delivery: Delivery, selected: Interest | None) -> Delivery | None:
+        """Check what the system yields, for the interest *selected* or for all. Returns the
+        delivery, which may be another then; None where it has to be settled at once. Whatever is
+        raised is due to the message: else it would end the delivery of all others, again after
+        each restart."""
+        if selected is None:
+            return delivery if self._once is None else await self._once(delivery)
+        passes = self._passes is None or await self._passes(delivery)
+        return delivery if passes else None
 
     def _interest_of(self, delivery: Delivery) -> Interest | None:
         """Return the interest, in a dialect of the system's own, that *delivery* is yielded for."""

@@ -33,6 +33,7 @@ from gateway.security.identities_editing import (
 )
 from gateway.security.principals import Identity
 from gateway.security.rights import NOBODY_IN_PARTICULAR, Right
+from mediation.certificates import read_certificates
 
 users = group("users", "List, add and remove users in the file of identities.")
 users.callback()(help_alone)
@@ -368,13 +369,12 @@ def _proved(principal: str, found: Identities, folder: Path) -> Identity | None:
     """Whom the certificate in the file *principal* proves; None where there is no such file."""
     if ":" in principal or not Path(principal).is_file():
         return None
-    from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
 
     from gateway.security.certificate_proofs import CertificateProofs
 
     try:
-        first = x509.load_pem_x509_certificates(read_document(principal, principal))[0]
+        first = read_certificates(read_document(principal, principal))[0]
     except ValueError as error:
         raise CommandFailed(f"{principal}: no certificate in PEM") from error
     proved = CertificateProofs(found, folder).identity(first.public_bytes(Encoding.DER))

@@ -19,9 +19,6 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.x509 import load_der_x509_certificate
-
 from filters import Refused, Topic
 from gateway.discovery.proofs import AccessRequest
 from gateway.discovery.protected_topics import ProtectedTopics
@@ -34,6 +31,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.store import Store, advertisements, claims
 from gateway.store.advertisements import LOCK
+from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate
 from mediation.discovery import (
     Access,
     AnyAdvertisement,
@@ -237,8 +235,8 @@ class ProofChecker:
         """Return the entity whose key *certificate* has; None if it cannot be read, or the entity
         is refused."""
         try:
-            holder = identifier_of(load_der_x509_certificate(certificate), Role.ENTITY)
-        except (ValueError, UnsupportedAlgorithm):
+            holder = identifier_of(read_certificate(certificate), Role.ENTITY)
+        except UNREADABLE_CERTIFICATE:
             return None
         return None if holder in self._verifier.trust.refused else holder
 

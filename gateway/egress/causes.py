@@ -15,6 +15,8 @@ from http import HTTPStatus
 
 from cryptography import x509
 
+from mediation.certificates import extension_of, read_certificate
+
 LONGEST_CAUSE = 200
 """Characters of a cause that are kept."""
 _SHOWN_NAMES = 3
@@ -198,7 +200,7 @@ def seconds_words(seconds: float) -> str:
 
 def _read(shown: bytes | None) -> x509.Certificate | None:
     try:
-        return None if shown is None else x509.load_der_x509_certificate(shown)
+        return None if shown is None else read_certificate(shown)
     except ValueError:
         return None
 
@@ -206,10 +208,12 @@ def _read(shown: bytes | None) -> x509.Certificate | None:
 def _names(certificate: x509.Certificate) -> Sequence[str]:
     """Whom *certificate* is for."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = extension_of(certificate, x509.SubjectAlternativeName)
+        if found is None:
+            return ()
         names = found.get_values_for_type(x509.DNSName)
         return tuple(names + [str(one) for one in found.get_values_for_type(x509.IPAddress)])
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except ValueError:
         return ()
 
 

@@ -24,6 +24,7 @@ from cryptography.x509.verification import (
 )
 
 from mediation.certificate_chains import has_issued, is_authority
+from mediation.certificates import read_certificate, read_certificates
 
 MOST = 8
 """The most certificates of an authority's file: its own, and those between it and users."""
@@ -63,7 +64,7 @@ def load_authority(name: str, path: Path) -> CertificateAuthority:
     Raises:
         ValueError: The file has none, or too many. OSError: It cannot be read.
     """
-    first, *between = x509.load_pem_x509_certificates(path.read_bytes())
+    first, *between = read_certificates(path.read_bytes())
     if len(between) >= MOST:
         raise ValueError(f"it has more than {MOST} certificates")
     return CertificateAuthority(name, _key_id(first), first, tuple(between))
@@ -75,7 +76,7 @@ def roots_in(files: Iterable[Path]) -> frozenset[str]:
     found: list[x509.Certificate] = []
     for path in files:
         try:
-            found += x509.load_pem_x509_certificates(path.read_bytes())
+            found += read_certificates(path.read_bytes())
         except (OSError, ValueError):
             continue
     authorities = {_key_id(one): one for one in found if is_authority(one)}
@@ -96,7 +97,7 @@ def certified_by(
 ) -> tuple[CertificateAuthority, ...]:
     """Return those of *authorities* that issued *certificate* (DER), which need not be one."""
     try:
-        leaf = x509.load_der_x509_certificate(certificate)
+        leaf = read_certificate(certificate)
         now = datetime.now(UTC)
         return tuple(one for one in authorities if one.certifies(leaf, now))
     except ValueError:

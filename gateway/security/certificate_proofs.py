@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import structlog
-from cryptography import x509
 
 from gateway.security.certificate_authorities import (
     CertificateAuthority,
@@ -18,6 +17,7 @@ from gateway.security.certificate_authorities import (
 )
 from gateway.security.identities import Identities
 from gateway.security.principals import CERTIFIED, Identity
+from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate
 
 REMEMBERED = 300.0
 """Seconds for which it is not looked at again who issued a certificate."""
@@ -107,7 +107,7 @@ def _load(identities: Identities, folder: Path) -> list[CertificateAuthority]:
 @lru_cache(maxsize=1024)
 def _valid_until(certificate: bytes) -> float:
     """Seconds since 1970."""
-    return x509.load_der_x509_certificate(certificate).not_valid_after_utc.timestamp()
+    return read_certificate(certificate).not_valid_after_utc.timestamp()
 
 
 @lru_cache(maxsize=1024)
@@ -115,6 +115,6 @@ def subject_of(certificate: bytes) -> str | None:
     """The subject of a *certificate* (DER) in the form of RFC 4514; None where it has none, or
     cannot be read."""
     try:
-        return x509.load_der_x509_certificate(certificate).subject.rfc4514_string() or None
-    except ValueError:
+        return read_certificate(certificate).subject.rfc4514_string() or None
+    except UNREADABLE_CERTIFICATE:
         return None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cryptography import x509
+from mediation.certificates import read_certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +26,5 @@ def validity_of(path: Path) -> Validity:
         OSError: The file cannot be read.
         ValueError: It has no certificate.
     """
-    certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    certificate = read_certificates(path.read_bytes())[0]
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)

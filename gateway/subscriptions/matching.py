@@ -7,6 +7,7 @@ adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 RETRY = 1.0
 """Seconds after which the store is asked again who may get a message."""
+NOT_ACCEPTED = "it could not be handed on, by an error of the gateway, which is in its log"
 _log = structlog.get_logger("dragoman")
 
 
@@ -158,8 +160,12 @@ class Matching:
             self._accept(matched)
             if self._spans is not None:
                 self._spans.matched(matched.delivery.notification, len(matched.keys))
-        except Exception:  # It stays unsettled, and comes again after a restart.
+        except Exception:
             _log.exception("delivery.not-accepted")
+            # Unsettled it would take room in the messaging system's window until a restart, and
+            # come again after it.
+            with contextlib.suppress(Exception):
+                self._dispatchers.bury_unreadable(matched.delivery, NOT_ACCEPTED)
 
     def _hand_inside(self, matched: Matched, inside: InternalSubscriber) -> Matched:
         """Hand a message to the part of the gateway that wants it. Returns the delivery for the

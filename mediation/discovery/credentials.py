@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from mediation.certificates import extension_of, read_certificates
 from mediation.discovery.identifiers import Role, identifier_of
 from mediation.public_keys import USABLE_KEYS, is_usable_key
 
@@ -57,19 +58,14 @@ def read_credentials(key: bytes, certificates: bytes, password: bytes | None = N
         raise ValueError(f"the key cannot be read: {error}") from error
     if not isinstance(private, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
         raise ValueError("the key is neither RSA nor on an elliptic curve")
-    return Credentials(private, tuple(x509.load_pem_x509_certificates(certificates)))
+    return Credentials(private, tuple(read_certificates(certificates)))
 
 
 def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
     """Return the key usage of *certificate*; None if it has none, or one that cannot be read."""
     try:
-        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except (
-        x509.DuplicateExtension,
-        x509.ExtensionNotFound,
-        x509.UnsupportedGeneralNameType,
-        ValueError,
-    ):
+        return extension_of(certificate, x509.KeyUsage)
+    except ValueError:
         return None
 
 

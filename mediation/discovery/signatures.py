@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -39,6 +39,7 @@ from mediation.certificate_chains import (
     is_authority,
     is_valid,
 )
+from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate, read_certificates
 from mediation.discovery.credentials import usage_of
 from mediation.discovery.errors import SignatureRefused
 from mediation.discovery.identifiers import Role, authority_of, identifier_of
@@ -179,7 +180,7 @@ class Verifier:
             authorities = frozenset(map(authority_of, others))
             check_refused(chain, self.trust.refused)
             return Signer(identifier_of(leaf, role), role, leaf, authorities), chain
-        except (ValueError, UnsupportedAlgorithm):
+        except UNREADABLE_CERTIFICATE:
             raise SignatureRefused("A certificate of the signature cannot be read.") from None
 
     def _chain(
@@ -189,9 +190,9 @@ class Verifier:
 
         Raises:
             SignatureRefused: They lead to none.
-            ValueError, UnsupportedAlgorithm: One cannot be read.
+            `UNREADABLE_CERTIFICATE`: One cannot be read.
         """
-        leaf, *others = [x509.load_der_x509_certificate(octets) for octets in certificates]
+        leaf, *others = [read_certificate(octets) for octets in certificates]
         anchors = self.trust.anchors(role)
         chain = chain_to_anchor(leaf, others, anchors, self._chains[role], now=now)
         if len(chain) == 1 and fingerprint_of(leaf) in anchors.fingerprints:
@@ -329,7 +330,7 @@ def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
     Raises:
         ValueError: *pem* has no certificate, or one that cannot be read.
     """
-    return tuple(x509.load_pem_x509_certificates(pem))
+    return tuple(read_certificates(pem))
 
 
 def read_anchors(pem: bytes) -> Anchors:

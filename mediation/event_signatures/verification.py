@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 from joserfc import jws
@@ -18,6 +17,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, parse_clark
 from mediation.certificate_chains import ValidChains
+from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate, read_certificates
 from mediation.discovery.errors import SignatureRefused
 from mediation.discovery.identifiers import Role, identifier_of
 from mediation.discovery.signatures import (
@@ -95,7 +95,7 @@ def read_trusted_signers(pem: bytes) -> TrustedSigners:
         ValueError: There is none, or one that cannot be read.
     """
     anchors = read_anchors(pem)
-    every = x509.load_pem_x509_certificates(pem)
+    every = read_certificates(pem)
     alone = [one for one in every if one not in anchors.authorities]
     return TrustedSigners(anchors, {identifier_of(one, Role.ENTITY): one for one in alone})
 
@@ -163,7 +163,7 @@ class EventVerifier:
         """
         try:
             return self._signer(header, now)
-        except (SignatureRefused, ValueError, UnsupportedAlgorithm) as error:
+        except (SignatureRefused, *UNREADABLE_CERTIFICATE) as error:
             text = error.text if isinstance(error, Refused) else str(error)
             raise SignatureInvalid(f"the signer is not trusted: {text[:200].rstrip('.')}") from None
 
@@ -171,8 +171,7 @@ class EventVerifier:
         """The signer that *header* names.
 
         Raises:
-            SignatureRefused, ValueError, UnsupportedAlgorithm: It is not trusted, or cannot be
-                read.
+            SignatureRefused, and `UNREADABLE_CERTIFICATE`: It is not trusted, or cannot be read.
         """
         name = header.certificates or (header.key,)
         return self._known.learn(name, now, partial(self._learn, header, now))
@@ -341,7 +340,7 @@ def _type_of(media_type: str | None) -> str:
 
 
 def _certificate(text: str) -> x509.Certificate:
-    return x509.load_der_x509_certificate(b64decode(text, validate=True))
+    return read_certificate(b64decode(text, validate=True))
 
 
 def _signer_of(leaf: x509.Certificate) -> _Signer:

@@ -33,6 +33,7 @@ from lxml import etree
 from filters import DocumentLimits, Reason
 from filters.documents import DEFAULT_LIMITS, parse_own
 from mediation import names
+from mediation.certificates import extension_of, read_certificates
 from mediation.model.errors import MediationError
 from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import elements, soap_of, xml_text
@@ -117,15 +118,12 @@ def read_recipient(pem: bytes) -> x509.Certificate:
         ValueError: There is none, its key is not RSA of 2048 bits and more, or it is certified for
             other uses.
     """
-    certificate = x509.load_pem_x509_certificates(pem)[0]
+    certificate = read_certificates(pem)[0]
     key = certificate.public_key()
     if not isinstance(key, rsa.RSAPublicKey) or not is_usable_key(key):
         raise ValueError("its key is not RSA of 2048 bits and more")
-    try:
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return certificate
-    if not usage.key_encipherment:
+    usage = extension_of(certificate, x509.KeyUsage)
+    if usage is not None and not usage.key_encipherment:
         raise ValueError("it is not for the encipherment of keys")
     return certificate
 

@@ -14,6 +14,7 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names
+from mediation.certificates import extension_of
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import elements, text_of
 from mediation.ws_security.errors import invalid
@@ -169,10 +170,10 @@ def _known(trust: KnownCertificates, fits: Callable[[x509.Certificate], bool]) -
 def subject_key_of(certificate: x509.Certificate) -> bytes | None:
     """The SubjectKeyIdentifier of *certificate*; None where it has none."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
-    except (x509.DuplicateExtension, x509.ExtensionNotFound, ValueError):
+        found = extension_of(certificate, x509.SubjectKeyIdentifier)
+    except ValueError:
         return None
-    return found.value.key_identifier
+    return found.key_identifier if found is not None else None
 
 
 def thumbprint_of(certificate: x509.Certificate) -> bytes:

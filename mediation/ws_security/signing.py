@@ -24,6 +24,7 @@ from filters import Refused
 from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
+from mediation.certificates import read_certificates
 from mediation.model.expiry import format_seconds
 from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import elements, soap_of
@@ -67,7 +68,7 @@ def read_signing_key(key: bytes, certificate: bytes) -> SigningKey:
         raise ValueError("the key cannot be read: write it in PEM, without a password") from error
     if not isinstance(private, PrivateKey):
         raise ValueError("the key is neither RSA nor on an elliptic curve")
-    return SigningKey(private, x509.load_pem_x509_certificates(certificate)[0])
+    return SigningKey(private, read_certificates(certificate)[0])
 
 
 def read_key_and_certificate(pem: bytes) -> SigningKey:

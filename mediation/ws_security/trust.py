@@ -23,14 +23,9 @@ from mediation.certificate_chains import (
     is_authority,
     is_valid,
 )
+from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate, read_certificates
 from mediation.model.errors import MediationError
 from mediation.ws_security.errors import failed
-
-_UNREADABLE = (
-    ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
-)  # fmt: skip
-"""What `cryptography` raises for certificates that are none."""
 
 
 class Trust:
@@ -81,12 +76,12 @@ class Trust:
     ) -> tuple[x509.Certificate, Sequence[x509.Certificate]]:
         """The signer's certificate, and its chain."""
         try:
-            chain = self._chain([x509.load_der_x509_certificate(one) for one in certificates], now)
+            chain = self._chain([read_certificate(one) for one in certificates], now)
             if any(
                 (one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain
             ):
                 raise failed("the certificate is revoked")
-        except _UNREADABLE:
+        except UNREADABLE_CERTIFICATE:
             raise _refused("it cannot be read") from None
         return chain[0], chain
 
@@ -120,7 +115,7 @@ def read_trust(pem: bytes) -> Trust:
         x509.load_pem_x509_crl(_BEGIN_LIST + part) for part in pem.split(_BEGIN_LIST)[1:]
     ]  # What follows the end of one is not read.
     try:
-        return Trust(x509.load_pem_x509_certificates(pem), lists)
+        return Trust(read_certificates(pem), lists)
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from error
 

@@ -22,6 +22,7 @@ from adapters import (
 )
 from adapters.embedded import EmbeddedAdapter
 from adapters.embedded.journal import Journal
+from adapters.filtering.adapter import NOT_CHECKED
 from adapters.memory import MemoryAdapter, MemoryDelivery
 from filters import EVERYTHING, Expression, Filter, FilterError, Reason, Step, Topic
 from filters.dialects import TOPIC_CONCRETE, TOPIC_FULL
@@ -371,3 +372,31 @@ async def test_filters_of_tenants_see_nothing_of_all() -> None:
     for filter_ in (selects, asks):
         with pytest.raises(FilterError):
             adapter.check(filter_, "acme")
+
+
+async def test_a_check_that_goes_wrong_ends_nothing() -> None:
+    """By an error of ours, of which one message is the cause: it is set aside."""
+
+    async def check(delivery: Delivery) -> bool:
+        if delivery.notification.payload == b"<n>1</n>":
+            raise RuntimeError("ours")
+        return True
+
+    async def once(delivery: Delivery) -> Delivery:
+        await check(delivery)
+        return delivery
+
+    subscriptions = XPathFilterAdapter(Selecting(), once=once, passes=check)
+    try:
+        assert await subscriptions.start({"all": EVERYTHING}) == {}
+        await subscriptions.add("severe", Filter(others=(Expression("1", SEVERITY),)))
+        await subscriptions.publish([notification("storm", f"<n>{n}</n>") for n in (1, 2)])
+        deliveries, found = subscriptions.deliveries(), []
+        async with asyncio.timeout(60):
+            for _ in range(3):
+                matched = await anext(deliveries)
+                matched.delivery.settle()
+                found.append((matched.unreadable, list(matched.keys)))
+    finally:
+        await subscriptions.close()
+    assert found == [(NOT_CHECKED, []), (NOT_CHECKED, []), ("", ["all"])]

@@ -14,10 +14,10 @@ from adapters.memory import MemoryAdapter
 from filters import Expression, Filter, Topic, parse_clark
 from filters.dialects import TOPIC_FULL
 from gateway.delivery import Dispatchers
-from gateway.store import StoreUnavailable
+from gateway.store import StoreUnavailable, dead_letters
 from gateway.subscriptions import matching
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.matching import NOT_ACCEPTED, Matching
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification, Rights
 from mediation.tenants import source_in, topic_in
@@ -94,6 +94,45 @@ async def test_what_waits_for_the_store_is_delivered_and_settled(
     assert guard.asked == [one, one, one, two]
     # What was in time when it came is in time when the store is there.
     assert [each.day for each in guard.came] == [1, 1, 1, 4]
+
+
+@dataclass
+class Faulty(Forgetful):
+    """A guard that has an error, which the first message brings out."""
+
+    failures: int = 0
+
+    async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool:
+        if not self.asked:
+            self.asked.append(notification.id)
+            raise RuntimeError("ours")
+        return True
+
+
+async def test_what_meets_an_error_of_ours_is_set_aside(tmp_path: Path) -> None:
+    """It takes no room in the messaging system's window until a restart."""
+    adapter = XPathFilterAdapter(MemoryAdapter(prefetch=1))
+    listening = Listening()
+    everything = Filter(topics=(Expression("t:A", TOPIC_FULL, (("t", "urn:t"),)),))
+    async with engine(tmp_path) as run:
+        dispatchers = Dispatchers(run.store, run.dispatcher.scheduler)
+        dispatchers.add(None, run.dispatcher)
+        assert await adapter.start({listening.key: everything}) == {}
+        budgets = FilterBudgets(lambda entry, why: None)
+        table = SubscriptionTable()
+        pump = Matching(adapter, table, dispatchers, budgets, {TOPIC: listening}, Faulty())
+        task = asyncio.create_task(pump.run())
+        try:
+            sent = [replace(notification(number), topic=TOPIC) for number in ("1", "2")]
+            await adapter.publish(sent)
+            await until(lambda: len(listening.got) == 2)
+            letters = await run.store.submit(dead_letters.listed)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await adapter.close()
+    assert [one.failure for one in letters] == [NOT_ACCEPTED]
 
 
 async def test_who_fills_the_memory_stops_no_other_tenant(
