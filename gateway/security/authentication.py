@@ -178,13 +178,15 @@ class Authentication:
         return bool(proof) and self.password_of(name) == proof
 
     def identity_now(self, identity: Identity, proof: str) -> Identity:
-        """Return *identity* with what the file gives it now: its roles, and the rights of the key
-        whose hash *proof* is; what its token said stays."""
+        """Return *identity*, of a session, with what the file gives it now: its roles, and the
+        rights of the key whose hash *proof* is. The roles that its token said stay; but they are
+        those of the login, and no other token's that was shown since (`TokenRoles`)."""
         key = self.identities.key_of_hash.get(proof)
         return replace(
             identity,
             roles=identity.shown | self.roles_of(identity.owner, identity.tenant),
             rights=key.rights if key is not None else identity.rights,
+            issuer="",
         )
 
     def roles_of(self, owner: str, tenant: str = "") -> frozenset[str]:

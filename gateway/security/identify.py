@@ -214,8 +214,10 @@ class Identification:
 
     def forget_grants(self, owners: Iterable[str]) -> None:
         """Ask anew what the rules grant *owners*: their roles have changed."""
-        gone = set(owners)
-        self._grants = {owner: one for owner, one in self._grants.items() if owner not in gone}
+        grants = dict(self._grants)  # In one step: threads add to it meanwhile.
+        for owner in owners:
+            grants.pop(owner, None)
+        self._grants = grants
 
     def grants_of(self, owner: str) -> Grants:
         """What the rules grant *owner*, of a subscription, now; asked in any thread. The roles of a

@@ -59,8 +59,9 @@ class Sessions:
         if secret.startswith(PREFIX):
             identity, proof = self._authentication.of_key(secret), hash_api_key(secret)
         else:
-            identity = await self._authentication.of_password(user, secret, address)
+            # Taken before it is verified: the file may have another password after that.
             proof = self._authentication.password_of(user) or ""
+            identity = await self._authentication.of_password(user, secret, address)
         return self._put(_Session(identity, proof, time.monotonic()))
 
     def open(self, identity: Identity, issuer: Issuer) -> str:

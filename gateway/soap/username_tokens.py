@@ -58,9 +58,10 @@ class UsernameTokens:
         token = await self._read(inbound)
         if token is None:
             return inbound
+        # Before it is verified: the file may have another password of the user after that.
+        user = self._authentication.identities.user_of_name.get(token.user)
         identity = await self._verify(token, inbound)
         facts = TransportFacts(inbound.principal.address)
-        user = self._authentication.identities.user_of_name.get(token.user)
 
         async def identify_again() -> Principal:
             """The token counts once: who has another password now, or other roles, is said by the

@@ -17,7 +17,7 @@ from gateway.routes import Dependency
 from gateway.security.audit import NO_AUDIT, Audit, note_refusal
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
-from gateway.security.principals import Principal
+from gateway.security.principals import Identity, Principal
 from gateway.security.rights import Right
 from gateway.web.csrf import refuse_other_origins
 
@@ -71,6 +71,13 @@ class Asking:
                 await self.identification.save_roles(principal)
                 return principal
         return await self.identification.identify(facts)
+
+    async def note_login(self, identity: Identity, request: Request) -> None:
+        """Go by the roles that *identity*, whom a login of *request* has proved, has now, for what
+        it subscribed to: its session shows them no more."""
+        facts = transport_facts(request.scope, self.http)
+        principal = self.identification.principal_of(identity, facts)
+        await self.identification.save_roles(principal)
 
     async def until_refused(self, request: Request, check: Callable[[Principal], object]) -> None:
         """Return when the sender of *request*, whose answer has no end, may not have it any more:

@@ -75,6 +75,7 @@ class OpenIdPages:
                 said.get("code", ""),
                 said.get("iss"),
             )
+            await self._asking.note_login(done.identity, request)
         except Refused as refused:
             self._login.note(request, "", refused.text)
             return await self._login.page(request, HOME, refused.text, _status_of(refused))

@@ -1,6 +1,9 @@
 """Roles that a token said count for what its user subscribed to, when the token is gone."""
 
 import asyncio
+import itertools
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,15 +13,18 @@ import pytest_asyncio
 
 from gateway.model.token_roles import TokenRoles
 from gateway.security import token_roles as remembering
-from gateway.security.identify import Identification, anonymous
+from gateway.security.authentication import Authentication
+from gateway.security.identify import Identification, TransportFacts, anonymous
+from gateway.security.identities import parse_identities
 from gateway.security.identities_editing import create_identities
+from gateway.security.principals import Identity
 from gateway.security.token_roles import RolesOfTokens
 from gateway.server.token_roles import TokenRolesRoom
 from gateway.store import Store, token_roles
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import Running, running
-from tests.rigs.identity_provider import identity_provider
+from tests.rigs.identity_provider import DOCUMENTS, identity_provider
 from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
@@ -190,3 +196,32 @@ async def test_the_token_that_was_shown_last_counts(tmp_path: Path) -> None:
             assert await publish(run, ward, 2) == 202
             assert (await consumer.next(url)).number == "2", "the one before went to nobody"
             await run.quiet()
+
+
+def test_roles_change_while_threads_ask() -> None:
+    """Stores and deliveries ask in threads of their own; nothing of a role that is gone stays."""
+    text, path = RULES.format(ISSUER, ISSUER), Path("identities.toml")
+    authentication = Authentication(parse_identities(text.encode(), path), path, DOCUMENTS)
+    known, facts = Identification(authentication=authentication), TransportFacts("192.0.2.1")
+    ended = threading.Event()
+
+    def ask() -> None:
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            known.may_receive(f"user:{number}", None)
+
+    usual = sys.getswitchinterval()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        sys.setswitchinterval(1e-6)
+        for number in range(2000):
+            roles = frozenset({"ward"} if number % 2 else ())
+            identity = Identity("user:mole", roles, issuer=ISSUER, shown=roles, roles_days=30)
+            known.principal_of(identity, facts)
+            assert known.may_receive("user:mole", None) == bool(roles)
+    finally:
+        sys.setswitchinterval(usual)
+        ended.set()
+        thread.join()

@@ -132,7 +132,7 @@ async def test_what_meets_an_error_of_ours_is_set_aside(tmp_path: Path) -> None:
             with suppress(asyncio.CancelledError):
                 await task
             await adapter.close()
-    assert [one.failure for one in letters] == [NOT_ACCEPTED]
+    assert [one.death.failure for one in letters] == [NOT_ACCEPTED]
 
 
 async def test_who_fills_the_memory_stops_no_other_tenant(
