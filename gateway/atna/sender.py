@@ -10,7 +10,7 @@ import os
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,15 +21,16 @@ from gateway.atna.messages import Site, event_of, write_message
 from gateway.atna.syslog import OF_DICOM, OF_IHE, write_frame
 from gateway.atomic_files import create_file, replace_file
 from gateway.observing.samples import Sample, counter, gauge
-from gateway.security.audit_chain import open_files, read_record
+from gateway.security.audit_chain import AuditUnusable, newest_record, open_files, read_record
 from gateway.security.tls import TlsError
 
 EVERY = 1.0
 """Seconds between two looks at the log."""
 SETTLED = 5.0
 """Seconds after which what was sent counts as sent."""
-AT_ONCE = 500
-"""Records that are read and sent at once."""
+AT_ONCE, OCTETS = 500, 256 * 1024
+"""Records, and about as many bytes of messages, that are read and sent at once: who takes but 50 KB
+a second is to take them within `PATIENCE`. A record of a hundred documents takes 200 KB."""
 PATIENCE = 10.0
 """Seconds for a connection, and for what is sent at once."""
 LONGEST_WAIT = 300.0
@@ -108,7 +109,7 @@ class AuditSender:
                         await writer.drain()
                     self.sent += len(frames)
                     self._unsettled.append((time.monotonic(), self._read))
-                if len(frames) < AT_ONCE:
+                if len(frames) < AT_ONCE and sum(map(len, frames)) < OCTETS:
                     await asyncio.wait([ended], timeout=EVERY)
                 if ended.done():
                     raise OSError("it closed the connection")
@@ -130,26 +131,43 @@ class AuditSender:
         (replace_file if self._state.exists() else create_file)(self._state, state)
 
     def _settled_before(self) -> int:
-        """The number of the record that was sent last before this process started."""
+        """The number of the record that was sent last before this process started; 0 where the log
+        has begun anew since, for it was moved away."""
         try:
-            return int(json.loads(self._state.read_bytes())["number"])
+            settled = int(json.loads(self._state.read_bytes())["number"])
         except (OSError, ValueError, TypeError, LookupError):
             return 0
+        with suppress(OSError, AuditUnusable):
+            newest = newest_record(self._path) or {}
+            if int(newest.get("number", 0)) >= settled:
+                return settled
+        _log.warning("audit.began-anew", settled=settled)
+        return 0
 
     def _next(self) -> list[bytes]:
         """The frames of the records that follow."""
         frames: list[bytes] = []
+        octets = 0
         for record in self._records():
             number = record.get("number")
             if not isinstance(number, int) or number <= self._read:
                 continue
-            kind = OF_IHE if event_of(record).transaction else OF_DICOM
-            message = write_message(record, self._site)
-            frames.append(write_frame(message, time=str(record.get("time", "")), kind=kind))
             self._read = number
-            if len(frames) == AT_ONCE:
+            try:
+                frame = self._frame(record)
+            except Exception:  # It would come again and again, and those behind it never.
+                _log.exception("audit.unsendable", number=number)
+                continue
+            frames.append(frame)
+            octets += len(frame)
+            if len(frames) == AT_ONCE or octets >= OCTETS:
                 break
         return frames
+
+    def _frame(self, record: Mapping[str, Any]) -> bytes:
+        kind = OF_IHE if event_of(record).transaction else OF_DICOM
+        message = write_message(record, self._site)
+        return write_frame(message, time=str(record.get("time", "")), kind=kind)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         """The records from the place on that was read last; those before are left out by files."""

@@ -27,6 +27,7 @@ from gateway.security.audit_chain import (
     cut_off_half_a_line,
     first_record,
     last_record,
+    newest_record,
     segment_path,
     segments,
     write_record,
@@ -34,7 +35,7 @@ from gateway.security.audit_chain import (
 from gateway.security.principals import Principal
 from gateway.token_bucket import TokenBucket
 from mediation.model.messages import Notification
-from mediation.notification.document_metadata import is_of_documents, named_in
+from mediation.notification.document_metadata import RegistryObject, is_of_documents, named_in
 
 REFUSALS = frozenset(
     {Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED, Reason.SIGNATURE_REFUSED, Reason.TOKEN_REFUSED}
@@ -112,8 +113,15 @@ class Audit(Protocol):
         return.
 
         Raises:
-            AuditUnusable: It is not, or it is and another record says that it came too late.
+            ReceiptNotKept: It is not, or it is and another record says that it came too late.
         """
+
+
+class ReceiptNotKept(Refused):
+    """A receipt is not in the audit log, or came too late, so it is not given."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.UNAVAILABLE, "A receipt cannot be kept now: send it again later.")
 
 
 class NoAudit:
@@ -204,11 +212,9 @@ class AuditLog:
         """
         try:
             cut_off_half_a_line(self.path)
-            first, last = first_record(self.path), last_record(self.path)
+            first, last = first_record(self.path), newest_record(self.path)
             if first is not None:
                 self._began = (int(first.get("number", 0)), str(first.get("time", ""))[:10])
-            elif complete := segments(self.path):
-                last = last_record(complete[-1])
         except OSError as error:
             raise AuditUnusable(self.path, str(error.strerror or error)) from error
         if last is not None:
@@ -254,7 +260,7 @@ class AuditLog:
         text = base64.b64encode(receipt).decode()
         record = {"who": who, "from": address, "did": did, "what": what, "result": "done"}
         if len(self._waiting) >= WAITING:
-            raise AuditUnusable(self.path, "too many records wait to be written")
+            raise self._not_kept("too many records wait to be written")
         kept_record = {"time": _now(), **record, "receipt": text}
         self._waiting.append(kept_record)
         kept = asyncio.get_running_loop().create_future()
@@ -271,7 +277,11 @@ class AuditLog:
             self._take_back(kept_record, hashlib.sha256(receipt).hexdigest())
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise AuditUnusable(self.path, "a receipt could not be written in time") from None
+            raise self._not_kept("it could not be written in time") from None
+
+    def _not_kept(self, why: str) -> ReceiptNotKept:
+        _log.error("audit.receipt-not-kept", path=str(self.path), why=why)
+        return ReceiptNotKept()
 
     def _take_back(self, record: dict[str, Any], digest: str) -> None:
         """Leave out a record that nobody waits for any more, where it is not being written or
@@ -392,7 +402,7 @@ class AuditLog:
             self._under_way = len(records)
         for record in records:
             if (payload := record.pop(_PAYLOAD, None)) is not None:
-                named, record["patients"] = named_in(payload)
+                named, record["patients"] = _named_in(payload)
                 record["documents"] = [
                     {name: value for name, value in asdict(one).items() if value} for one in named
                 ]
@@ -416,11 +426,17 @@ class AuditLog:
         self.written += len(records)
 
     def _complete_segment(self) -> None:
-        """Begin another file where this one is of another day, or large; let old ones go."""
+        """Begin another file where this one is of another day, or large, or is gone: then the chain
+        goes on in the next. Let old ones go."""
         began, day = self._began
-        if not began or (day == _now()[:10] and self.path.stat().st_size < SEGMENT):
+        if not began:
             return
-        self.path.rename(segment_path(self.path, began))
+        try:
+            if day == _now()[:10] and self.path.stat().st_size < SEGMENT:
+                return
+            self.path.rename(segment_path(self.path, began))
+        except FileNotFoundError:
+            _log.error("audit.moved-away", path=str(self.path))
         self._began = (0, "")
         before = (datetime.now(UTC) - timedelta(days=self._days)).isoformat()
         # By the clock alone, one that is wrong for a moment would take them all.
@@ -450,6 +466,15 @@ class AuditLog:
         while self._old:
             self._old[0].unlink(missing_ok=True)
             self._old.popleft()
+
+
+def _named_in(payload: bytes) -> tuple[list[RegistryObject], list[str]]:
+    """As `named_in`; none where that has an error: records behind this one would not be written."""
+    try:
+        return named_in(payload)
+    except Exception:
+        _log.exception("audit.not-read")
+        return [], []
 
 
 def _now() -> str:

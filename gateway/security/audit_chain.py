@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -151,6 +152,19 @@ def first_record(path: Path) -> dict[str, Any] | None:
     """The first record of the file *path*; None where it has none."""
     with path.open("rb") as file:
         return read_record(file.readline())
+
+
+def newest_record(path: Path) -> dict[str, Any] | None:
+    """The last record of the log at *path*; None where it has none.
+
+    Raises:
+        AuditUnusable: The last line is no record.
+    """
+    for file in (path, *reversed(segments(path))):
+        with suppress(FileNotFoundError):
+            if (found := last_record(file)) is not None:
+                return found
+    return None
 
 
 def last_record(path: Path) -> dict[str, Any] | None:

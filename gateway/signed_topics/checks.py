@@ -112,8 +112,13 @@ class SignatureChecks:
             if requirement is None or notification.topic is None:
                 continue
             try:
-                self._failures.check(owner)
-                found = await self._signature(notification, notification.topic, requirement, owner)
+                found = await self._signature(
+                    notification,
+                    notification.topic,
+                    requirement,
+                    owner,
+                    check=partial(self._failures.check, owner),
+                )
                 self._check_time(found, notification.topic, requirement)
                 await self._accept(found, notification, notification.topic, requirement)
             except NotSigned as refused:
@@ -248,11 +253,21 @@ class SignatureChecks:
         return found
 
     async def _signature(
-        self, notification: Notification, topic: Topic, requirement: Requirement, owner: str
+        self,
+        notification: Notification,
+        topic: Topic,
+        requirement: Requirement,
+        owner: str,
+        *,
+        check: Callable[[], None] = lambda: None,
     ) -> EventSignature:
         """The signature of an event on *topic*, which has to be as *requirement* says. It is
         verified in a thread, in turn with those of others than *owner*: a chain of certificates
         that is not known yet takes a millisecond.
+
+        Args:
+            check: Raises where *owner* has sent too many that do not count. It is asked again when
+                the signature has its turn: those that wait behind wrong ones cost nothing.
 
         Raises:
             NotSigned: It is not; nothing is said of its time.
@@ -268,9 +283,15 @@ class SignatureChecks:
             attachments=[part.content for part in notification.attachments],
             wrapped=True,
         )
+
+        def verify_in_turn() -> EventSignature:
+            check()
+            return verify()
+
+        check()
         try:
             octets = max(notification.octets, SMALL + 1)
-            found = await self._parsing.run_off_loop(octets, verify, owner=owner)
+            found = await self._parsing.run_off_loop(octets, verify_in_turn, owner=owner)
         except SignatureInvalid as error:
             raise NotSigned(Outcome.INVALID, topic, error.text) from None
         if found.topic != str(topic):

@@ -65,7 +65,7 @@ class Receipts:
             received: The octets that came, as they came.
 
         Raises:
-            AuditUnusable: The receipt cannot be kept, so it is not given.
+            ReceiptNotKept: The receipt cannot be kept, so it is not given.
             Refused: ``UNAVAILABLE``: there is too much to do.
         """
         if reply.status not in (200, 202):

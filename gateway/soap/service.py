@@ -180,7 +180,7 @@ class SoapService:
             answering = self._reliable(inbound, incoming, self._proceed)
             if self.receipts is not None and self.receipts.is_due(inbound, incoming):
                 reply = await answered_in_time(answering, too_late=_give_back)
-                return await self.receipts.sign(received, inbound, incoming, reply)
+                return await self._with_receipt(self.receipts, received, inbound, incoming, reply)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.
             return await answered_in_time(answering, too_late=_give_back)
@@ -197,6 +197,17 @@ class SoapService:
             _log.exception("soap.internal-error")
         broken = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
         return await self._refuse(inbound, broken, context, identifiers)
+
+    @staticmethod
+    async def _with_receipt(
+        receipts: "Receipts", received: bytes, inbound: Inbound, incoming: Incoming, reply: Reply
+    ) -> Reply:
+        """*reply* signed; where it cannot be, it is not given, and what it hands out given back."""
+        try:
+            return await receipts.sign(received, inbound, incoming, reply)
+        except BaseException:
+            await _give_back(reply)
+            raise
 
     async def _admit_anew(self, inbound: Inbound, admitted: AsyncExitStack | None) -> None:
         """Admit *inbound* as a request of the tenant that WS-Security in it has proved."""

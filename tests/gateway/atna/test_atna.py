@@ -4,6 +4,8 @@ certificates in."""
 import asyncio
 import json
 import os
+import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -346,6 +348,80 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
         before = looked
         assert sender._next() == [] and looked == before
     assert looked <= noted + 8 * 23
+
+
+async def test_a_repository_that_takes_little_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets all: what it has taken counts, and is not sent again and again."""
+    log = AuditLog(tmp_path / "audit.jsonl", documents=True)
+    log.open()
+    for number in range(60):
+        log.note(OPERATOR, "Subscribe", f"subscriptions {number}", query="x" * 16_000)
+    log.write()
+    taken = bytearray()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while octets := await reader.read(2**15):
+            taken.extend(octets)
+            await asyncio.sleep(0.02)
+        writer.close()
+
+    monkeypatch.setattr(sending, "PATIENCE", 0.5)
+    monkeypatch.setattr(sending, "SETTLED", 0.05)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**15)
+    sock.bind(("127.0.0.1", 0))
+    server = await asyncio.start_server(take, sock=sock, limit=2**15)
+    sender = AuditSender(log.path, "127.0.0.1", sock.getsockname()[1], lambda: None, SITE)  # type: ignore[arg-type, return-value]  # Without TLS.
+    task = asyncio.create_task(sender.run())
+    try:
+        await until(lambda: sender.settled == 60)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        server.close()
+    numbers = re.findall(rb'type="dragoman:number" value="([^"]+)"', taken)
+    assert [int(b64decode(one)) for one in dict.fromkeys(numbers)] == [*range(1, 61)]
+
+
+async def test_a_log_that_has_begun_anew(tmp_path: Path) -> None:
+    """It was moved away while no gateway ran: what comes is not taken for what was sent."""
+    path = tmp_path / "audit.jsonl"
+    before = AuditLog(path)
+    before.open()
+    for _ in range(5):
+        before.note(OPERATOR, "Subscribe")
+    before.write()
+    (tmp_path / "audit.jsonl.sent").write_text('{"number": 5}')
+    sender = AuditSender(path, "127.0.0.1", 1, ssl.create_default_context, SITE)
+    assert sender._settled_before() == 5
+    path.rename(tmp_path / "audit.jsonl.1")
+    anew = AuditLog(path)
+    anew.open()
+    assert sender._settled_before() == 0
+    anew.note(OPERATOR, "Subscribe")
+    anew.write()
+    assert sender._settled_before() == 0
+    assert len(sender._next()) == 1
+
+
+def test_a_record_with_an_error_of_ours_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.open()
+    for number in range(3):
+        log.note(OPERATOR, "Subscribe", str(number))
+    log.write()
+
+    def write(record: Any, site: Site) -> bytes:
+        assert record["what"] != "1"
+        return write_message(record, site)
+
+    monkeypatch.setattr(sending, "write_message", write)
+    sender = AuditSender(log.path, "127.0.0.1", 1, ssl.create_default_context, SITE)
+    assert len(sender._next()) == 2
 
 
 async def test_a_gateway_sends_its_log(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.security import audit
-from gateway.security.audit import AuditLog
+from gateway.security.audit import AuditLog, ReceiptNotKept
 from gateway.security.audit_chain import (
     FIRST,
     REMOVED,
@@ -241,13 +241,13 @@ async def test_a_receipt_that_cannot_be_kept(
         with monkeypatch.context() as patch:
             patch.setattr(audit, "_append", full)
             patch.setattr(audit, "KEPT_WITHIN", 0.05)
-            with pytest.raises(AuditUnusable, match="not be written in time"):
+            with pytest.raises(ReceiptNotKept, match="cannot be kept now"):
                 await log.keep("cert:CN=mole", "192.0.2.1", "gave", "1", b"1")
             assert log.failures < 5  # It is not tried without a pause.
             assert not log._keeping  # Nor does anything else go on without one.
         await log.keep("cert:CN=mole", "192.0.2.1", "gave", "2", b"2")
         monkeypatch.setattr(audit, "WAITING", 0)
-        with pytest.raises(AuditUnusable, match="too many"):
+        with pytest.raises(ReceiptNotKept, match="cannot be kept now"):
             await log.keep("cert:CN=mole", "192.0.2.1", "gave", "3", b"3")
     finally:
         running.cancel()
@@ -366,6 +366,24 @@ def test_a_day_is_a_segment_and_the_chain_goes_on(
     path.rename(tmp_path / "audit.000000000007.jsonl")  # Killed between the two files.
     days_of(path, monkeypatch, 1)
     assert verify(path)[0] == 10
+
+
+def test_a_file_that_was_moved_away(tmp_path: Path) -> None:
+    """As by logrotate: the chain goes on in a new file, and so it does after a restart."""
+    log = opened(tmp_path / "audit.jsonl")
+    for number in range(3):
+        log.note(MOLE, "Subscribe", str(number))
+        log.write()
+        assert not log.failing
+        if number == 1:
+            log.path.rename(tmp_path / "audit.jsonl.1")
+    [moved] = [*read_records(tmp_path / "audit.jsonl.1")][-1:]
+    [record] = read_records(log.path)
+    assert (record["number"], record["previous"]) == (3, moved["hash"])
+    again = opened(log.path)
+    again.note(MOLE, "Subscribe", "4")
+    again.write()
+    assert [one["number"] for one in read_records(log.path)] == [3, 4]
 
 
 def test_a_large_file_is_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

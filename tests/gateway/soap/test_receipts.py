@@ -15,16 +15,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from typer.testing import CliRunner
 
 from gateway.cli.audit import audit as audit_commands
+from gateway.exchange import Reply
 from gateway.security import audit
-from gateway.security.audit_chain import AuditUnusable, read_records, verify
+from gateway.security.audit import ReceiptNotKept
+from gateway.security.audit_chain import read_records, verify
 from gateway.security.certificate_proofs import subject_of
 from gateway.security.identities_editing import create_identities
+from gateway.soap.receipts import Receipts
+from gateway.soap.service import SoapService
 from mediation.model.versions import Soap
 from mediation.names import WSSE, WSU
 from mediation.receipts import Receipt, verify_receipt
@@ -249,9 +254,30 @@ async def test_what_cannot_be_kept_is_not_given(
         patch.setattr(audit, "_append", full)
         answer = await run.post(octets, type=SPEAKER.type, prefer="receipt")
         assert answer.status == 503, answer.body
+        assert b"A receipt cannot be kept now" in answer.body, "nobody is told of our files"
     answer = await run.post(octets, type=SPEAKER.type, prefer="receipt")
     assert answer.status == 200, answer.body
     assert kept(data)[before:] == [answer.body]  # The first was never given, and never written.
+
+
+@pytest.mark.parametrize("error", [ReceiptNotKept(), asyncio.CancelledError()])
+async def test_what_an_answer_would_have_handed_out_is_given_back(error: BaseException) -> None:
+    """Messages of a mailbox, where it cannot be kept what the answer acknowledges besides."""
+    handed: list[bool] = []
+
+    async def hand_over(whole: bool) -> None:
+        handed.append(whole)
+
+    class Unkept(Receipts):
+        async def sign(self, *_: object) -> Reply:
+            raise error
+
+    reply = Reply(status=200, soap=Soap.V1_2, body=b"<a/>", handed_over=hand_over)
+    receipts: Any = Unkept.__new__(Unkept)
+    nothing: Any = None
+    with pytest.raises(type(error)):
+        await SoapService._with_receipt(receipts, b"<a/>", nothing, nothing, reply)
+    assert handed == [False]
 
 
 @at_the_gateway
@@ -313,7 +339,7 @@ async def test_whoever_gives_up_waiting_is_given_none(
     async def keep(number: int) -> None:
         await asyncio.sleep(random.random() / 5)
         receipt = str(number).encode()
-        with contextlib.suppress(AuditUnusable, TimeoutError):
+        with contextlib.suppress(ReceiptNotKept, TimeoutError):
             async with asyncio.timeout(random.random() / 50):
                 await log.keep("who", "here", "gave a receipt", "", receipt)
                 given.add(receipt)
