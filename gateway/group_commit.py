@@ -80,11 +80,15 @@ class _ThreadEntry(Generic[T]):
 
     def lead(self) -> None:
         self.leads = True
-        self._asleep.release()
+        self._wake()
 
     def finish(self, outcome: Any) -> None:
         self.outcome, self.done = outcome, True
-        self._asleep.release()
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # It was woken before, and looked without having slept.
+            self._asleep.release()
 
 
 class _TaskEntry(Generic[T]):
@@ -203,7 +207,8 @@ class GroupCommit(Generic[T, R]):
         submitted later has a new thread."""
         with self._lock:
             thread, self._closing = self._thread, True
-            self._calls.put(False)
+            if thread is not None:
+                self._calls.put(False)
         if thread is not None and seconds:
             thread.join(seconds)
 
@@ -244,21 +249,30 @@ class GroupCommit(Generic[T, R]):
             self.under_way, self.began = (), None
             if outcomes is None:
                 outcomes = [RuntimeError("the thread was ended")] * len(entries)
-            _answer(entries, outcomes)
-            with self._lock:
-                following = self._queue.end()
-                if isinstance(following, _ThreadEntry):
-                    following.lead()
-                elif following is not None or self._closing:
-                    self._calls.put(following is not None)
+            try:
+                _answer(entries, outcomes)
+            finally:  # Else nobody would ever commit again.
+                with self._lock:
+                    self._hand_on()
+
+    def _hand_on(self) -> None:
+        following = self._queue.end()
+        if isinstance(following, _ThreadEntry):
+            following.lead()
+        elif following is not None or (self._closing and self._thread is not None):
+            self._calls.put(following is not None)
 
     def _outcomes(self) -> Sequence[R | Exception]:
         if not self.under_way:
             return ()
+        number = len(self.under_way)
         try:
-            return self._commit(self.under_way)
+            outcomes = self._commit(self.under_way)
         except Exception as error:
-            return [error] * len(self.under_way)
+            return [error] * number
+        if len(outcomes) != number:
+            return [RuntimeError(f"a commit of {number} had {len(outcomes)} results")] * number
+        return outcomes
 
 
 def _answer(entries: Sequence[_Entry[Any]], outcomes: Sequence[Any]) -> None:

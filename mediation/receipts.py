@@ -25,15 +25,13 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 from lxml import etree
 
-from filters import Reason, Refused, parse_document
-from filters.documents import DEFAULT_LIMITS
+from filters import Reason, Refused
 from mediation import names
 from mediation.certificates import read_certificate
-from mediation.model.expiry import parse_date_time
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import read_message
 from mediation.soap.envelopes import text_of, write_envelope, xml_text
-from mediation.ws_security import SigningKey, Trust, verify_message
+from mediation.ws_security import SigningKey, Trust, verify_when_made
 
 TYPE = "receipt+jws"
 """``typ`` of the header."""
@@ -44,7 +42,6 @@ _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _RSA = "PS256"
 _SIGNALS = "http://docs.oasis-open.org/ebxml-bp/ebbp-signals-2.0"
 _INFORMATION = f"{{{_SIGNALS}}}NonRepudiationInformation"
-_CREATED = f"{{{names.WSU}}}Created"
 
 
 class ReceiptInvalid(Refused):
@@ -134,6 +131,13 @@ def sign_receipt(
     return jws.serialize_compact(header, content, signing, registry=_registry())
 
 
+_UNREADABLE = (
+    JoseError, ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError,
+    RecursionError,
+)  # fmt: skip
+"""What is raised by tokens that are none: also by times beyond all, and by lists within lists."""
+
+
 def verify_receipt(octets: bytes, trust: Trust) -> Receipt:
     """Read a receipt, which one of *trust* signed with a certificate that was valid at its time.
 
@@ -150,25 +154,24 @@ def verify_receipt(octets: bytes, trust: Trust) -> Receipt:
         raise
     except Refused as refused:
         raise ReceiptInvalid(refused.text) from None
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise ReceiptInvalid(f"It cannot be read as a receipt: {str(error)[:200]}") from None
 
 
 def _of_envelope(octets: bytes, trust: Trust) -> Receipt:
-    root = parse_document(octets, limits=DEFAULT_LIMITS)
-    created = next(root.iter(_CREATED), None)
-    if created is None:
-        raise ReceiptInvalid("It has no Timestamp.")
-    now = parse_date_time(text_of(created))
-    signed = verify_message(octets, trust, now=now)  # It checks that this is the only Timestamp.
-    if signed is None:
+    verified = verify_when_made(octets, trust)
+    if verified is None:
         raise ReceiptInvalid("It has no signature.")
+    signed, now, headers = verified
     said = read_message(octets)
     digest = b""
-    found = root.find(f"*/{_INFORMATION}")
+    # Of the blocks that are signed: anybody could add one that is meant for somebody else.
+    found = [one for one in headers if one.tag == _INFORMATION]
+    if len(found) > 1:
+        raise ReceiptInvalid("It says several times what was received.")
     ids = [said.headers.relates_to] if said.headers.relates_to else []
-    if found is not None:
-        digest, id = _digest_in(found)
+    if found:
+        digest, id = _digest_in(found[0])
         ids += [id] if id and id not in ids else []
     acknowledged = {one.identifier: str(one.ranges) for one in said.acknowledgements}
     if not (ids or digest or acknowledged):

@@ -95,7 +95,7 @@ _ROOM = MAX_RESPONSE - 32 * 2**10
 _STALE = 1000
 """Outdated entries that may stay in the heap of ends before it is built anew."""
 _LASTING = re.compile(
-    rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?"
+    rb"\s*+(?:<\?xml[^>]*\?>\s*+)?<(?:[^\s<>:/]+:)?"
     rb"(SignedTopicAdvertisement|DelegationRevocation)[\s>/]"
 )
 """What has no head: whoever has it may publish it again."""

@@ -118,13 +118,25 @@ def ipv4_within(address: IPAddress) -> tuple[IPv4Address, ...]:
 
 @lru_cache(maxsize=4096)
 def reached_host(address: str) -> str:
-    """Return the host at which what is sent to *address*, of a socket, arrives, as it is counted:
+    """Return the host at which what is sent to *address*, of a socket, arrives, as it is counted
+    (whether it is forbidden says `hosts_reached`):
     the IPv4 address within it, where there is one. A text that is no address stays as it is."""
     try:
         ip = ip_address(address)
     except ValueError:
         return address
     return str(next(iter(ipv4_within(ip)), ip))
+
+
+@lru_cache(maxsize=4096)
+def hosts_reached(address: str) -> frozenset[str]:
+    """Return the names of all hosts at which what is sent to *address*, of a socket, may arrive: of
+    it itself, and of the IPv4 addresses within it."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return frozenset({address})
+    return frozenset(map(str, (unmapped(ip), ip, *ipv4_within(ip))))
 
 
 def _ipv4_within(address: IPv6Address) -> Iterator[IPv4Address]:

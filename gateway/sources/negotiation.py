@@ -16,7 +16,8 @@ import importlib.util
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from gateway.egress import Answer, Request
 from gateway.egress.http_authentication import read_challenges
@@ -24,6 +25,8 @@ from gateway.egress.http_authentication import read_challenges
 INSTALL = "install Dragoman with the extra negotiate"
 MOST_STEPS = 4
 """Requests of one exchange."""
+_threads = ThreadPoolExecutor(8, "negotiate")
+T = TypeVar("T")
 _TOKEN = re.compile(r"(?:^|,)\s*Negotiate(?:\s+([A-Za-z0-9+/]+=*))?\s*(?=,|$)", re.IGNORECASE)
 
 
@@ -50,9 +53,8 @@ async def negotiate(
     """
     if not is_installed():
         raise NegotiationFailed(f"Negotiate needs pyspnego: {INSTALL}")
-    # In a thread: Kerberos asks a server of its domain, and waits.
-    context = await asyncio.to_thread(_context, request.target.host, user, password)
-    token = await asyncio.to_thread(_step, context, None)
+    context = await _in_thread(_context, request.target.host, user, password)
+    token = await _in_thread(_step, context, None)
     for _ in range(MOST_STEPS):
         request.own_headers = (("Authorization", f"Negotiate {b64encode(token).decode()}"),)
         answer = await send(request)
@@ -65,11 +67,17 @@ async def negotiate(
             return answer
         if theirs[1] is None:
             return answer
-        reply = await asyncio.to_thread(_step, context, theirs[1])
+        reply = await _in_thread(_step, context, theirs[1])
         if answer.status != 401 or not reply:
             return answer
         token = reply
     return answer
+
+
+async def _in_thread(work: Callable[..., T], *given: object) -> T:
+    """Run *work* in one of our own threads: Kerberos asks a server of its domain, which may not
+    answer, and whoever gives up leaves the thread to that."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, work, *given)
 
 
 def _context(host: str, user: str, password: str) -> Any:

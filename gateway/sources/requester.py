@@ -287,11 +287,14 @@ class Requester:
             raise NotAuthorized(str(failed)) from failed
         try:
             user, password = self._authentication.password_of(source)
-            return await negotiate(
-                lambda one: self._post(one, seconds, connection), request, user, password
-            )
+            async with asyncio.timeout(2 * (seconds or self._seconds)):
+                return await negotiate(
+                    lambda one: self._post(one, seconds, connection), request, user, password
+                )
         except NegotiationFailed as failed:
             raise NotAuthorized(str(failed)) from failed
+        except TimeoutError:
+            raise ProducerUnreachable("no token for Negotiate was made in time") from None
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
         finally:

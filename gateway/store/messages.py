@@ -140,14 +140,15 @@ def of_subscription(connection: Connection, id: str, subscription: str) -> Notif
     return None
 
 
-def ids_delivered_as(connection: Connection, delivery: str) -> list[str]:
-    """The ids of messages in the store of which a delivery with the id *delivery* waits or died,
-    among the last `LOOKED_THROUGH` of each."""
+def ids_delivered_as(connection: Connection, delivery: str, tenant: str | None = None) -> list[str]:
+    """The ids of messages in the store, of one *tenant* or of all, of which a delivery with the id
+    *delivery* waits or died, among the last `LOOKED_THROUGH` of each."""
     found: dict[str, None] = {}
     for table in (held, dead_letters):
         query = (
             select(messages.c.source, messages.c.id, table.c.subscription)
             .join(table, table.c.message == messages.c.number)
+            .where(of_tenant(tenant))
             .order_by(messages.c.number.desc())
             .limit(LOOKED_THROUGH)
         )

@@ -138,6 +138,7 @@ class Matching:
         del self._waiting[tenant]
 
     async def _hand(self, matched: Matched) -> None:
+        accepted = False
         try:
             if matched.unreadable:
                 self._dispatchers.bury_unreadable(matched.delivery, matched.unreadable)
@@ -158,10 +159,13 @@ class Matching:
             if self._guard is not None and topic is not None and self._guard.guards(topic):
                 matched = await self._entitled(matched, topic, self._guard)
             self._accept(matched)
+            accepted = True
             if self._spans is not None:
                 self._spans.matched(matched.delivery.notification, len(matched.keys))
         except Exception:
             _log.exception("delivery.not-accepted")
+            if accepted:
+                return
             # Unsettled it would take room in the messaging system's window until a restart, and
             # come again after it.
             with contextlib.suppress(Exception):

@@ -40,7 +40,7 @@ MAX_ENCRYPTED = MAX_RESPONSE * 4 // 3 + 16 * 2**10
 _LIMITS = DocumentLimits(octets=MAX_ENCRYPTED)
 _NONCE, _TAG, _KEY = 12, 16, 32
 _NO_KEY = bytes(_KEY)
-_BEGINNING = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?EncryptedData[\s/>]")
+_BEGINNING = re.compile(rb"\s*+(?:<\?xml[^>]*\?>\s*+)?<(?:[^\s<>:/]+:)?EncryptedData[\s/>]")
 
 
 def is_encrypted(octets: bytes) -> bool:

@@ -59,18 +59,22 @@ def canonical_content(octets: bytes, prefixes: Iterable[str] | None) -> bytes:
         prefixes: None: it is not XML.
 
     Raises:
-        Refused: It is to be XML, and cannot be read.
+        Refused: It is to be XML, and cannot be read, or has no canonical form.
     """
     if prefixes is None:
         return octets
     root = parse_document(octets)
-    written: bytes = etree.tostring(
-        root,
-        method="c14n",
-        exclusive=True,
-        with_comments=False,
-        inclusive_ns_prefixes=list(prefixes),
-    )
+    try:
+        written: bytes = etree.tostring(
+            root,
+            method="c14n",
+            exclusive=True,
+            with_comments=False,
+            inclusive_ns_prefixes=list(prefixes),
+        )
+    except etree.C14NError:
+        text = "A namespace of the signed event is a relative URI: there is no canonical form."
+        raise MediationError(Reason.MESSAGE_INVALID, text) from None
     return written
 
 

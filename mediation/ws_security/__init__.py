@@ -19,7 +19,7 @@ from mediation.ws_security.encryption import (
     read_recipient,
 )
 from mediation.ws_security.key_info import write_token_reference
-from mediation.ws_security.signatures import SignedMessage, verify_message
+from mediation.ws_security.signatures import SignedMessage, verify_message, verify_when_made
 from mediation.ws_security.signing import (
     SigningKey,
     read_key_and_certificate,
@@ -46,5 +46,6 @@ __all__ = [
     "read_trust",
     "sign_envelope",
     "verify_message",
+    "verify_when_made",
     "write_token_reference",
 ]

@@ -22,7 +22,7 @@ another namespace; so where our specifications read such a prefix, it must be si
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -59,9 +59,11 @@ MAX_REFERENCES = 24
 OLDEST, NEWEST = timedelta(seconds=300), timedelta(seconds=60)
 """How old a message may be, and how far ahead its sender's clock."""
 
-_BEFORE_COLON = re.compile(r"([^\x00-,/:-@\[-^`{-\x7f]+):(?!/)")
-"""What may end in a prefix, in the text of an element: letters of ASCII and ``_``, and what XML and
-XPath let stand before or within a name: digits, ``.``, ``-``, and all that is not ASCII."""
+_OF_NAMES = r"[^\x00-,/:-@\[-^`{-\x7f]"
+"""Letters of ASCII and ``_``, and what XML and XPath let stand before or within a name: digits,
+``.``, ``-``, and all that is not ASCII."""
+_BEFORE_COLON = re.compile(rf"(?<!{_OF_NAMES})({_OF_NAMES}++):(?!/)")
+"""What may end in a prefix, in the text of an element; each run of characters is looked at once."""
 _BEFORE_NAMES = frozenset("-.0123456789")
 """What of it may stand before a name: XPath has operators and numbers."""
 _READ_BY_PREFIXES = frozenset(
@@ -136,6 +138,26 @@ def verify_message(
     if len(found) > 1:
         raise invalid("there are several signatures")
     return _verify(found[0], secured, trust, now, algorithms)
+
+
+def verify_when_made(
+    octets: bytes, trust: Trust, *, limits: DocumentLimits = DEFAULT_LIMITS
+) -> tuple[SignedMessage, datetime, Sequence[etree._Element]] | None:
+    """Verify an envelope as at the time that its Timestamp says, which is signed; None where it has
+    no signature. That time, and the header blocks for us: there is none that is not signed.
+
+    Raises:
+        As `verify_message`.
+    """
+    secured = read_secured(octets, limits)
+    if secured is None:
+        return None
+    found = [one for one in elements(secured.security) if one.tag == SIGNATURE]
+    if len(found) != 1:
+        return None
+    created = _times_in(secured)[0]
+    signed = _verify(found[0], secured, trust, created, USUAL)
+    return signed, created, secured.envelope.headers
 
 
 def _verify(
@@ -287,14 +309,19 @@ def _timestamp_in(secured: SecuredEnvelope) -> etree._Element:
     return found[0]
 
 
-def _check_age(secured: SecuredEnvelope, now: datetime) -> None:
+def _times_in(secured: SecuredEnvelope) -> list[datetime]:
+    """When the message was made, and when it expires, if it says so."""
     parts = elements(_timestamp_in(secured))
     if not parts or [one.tag for one in parts] not in ([_CREATED], [_CREATED, _EXPIRES]):
         raise invalid("the Timestamp does not say when the message was made")
     try:
-        created, *expires = [parse_date_time(text_of(one)) for one in parts]
+        return [parse_date_time(text_of(one)) for one in parts]
     except ValueError:
         raise invalid("the Timestamp has no dateTime") from None
+
+
+def _check_age(secured: SecuredEnvelope, now: datetime) -> None:
+    created, *expires = _times_in(secured)
     if not -NEWEST <= now - created <= OLDEST:
         apart = (now - created).total_seconds()
         raise _expired(

@@ -258,6 +258,63 @@ async def test_an_item_that_ends_its_thread_does_not_end_that_of_all(
     commits.close()
 
 
+def test_a_thread_that_leads_before_it_slept() -> None:
+    """It was given the lead between entering the queue and looking whether it has it."""
+    began, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def commit(items: Sequence[str]) -> list[str]:
+        if items[0] == "first":
+            began.set()
+            may_end.wait(10)
+        return list(items)
+
+    commits: GroupCommit[str, str] = GroupCommit(commit, 1)
+    lock = commits._lock
+
+    class Slow:
+        """The lock; a thread named ``second`` is stopped when it has left it."""
+
+        def __enter__(self) -> None:
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+            if threading.current_thread().name == "second" and not has_ended.is_set():
+                may_end.set()
+                has_ended.wait(10)
+
+    commits._lock = Slow()  # type: ignore[assignment]
+    with ThreadPoolExecutor(3) as threads:
+
+        def run(name: str) -> str:
+            threading.current_thread().name = name
+            return commits.run(name)
+
+        first = threads.submit(run, "first")
+        assert began.wait(10)
+        second = threads.submit(run, "second")
+        assert first.result(10) == "first"
+        has_ended.set()
+        assert second.result(10) == "second"
+        assert threads.submit(run, "third").result(10) == "third"
+    assert not commits._queue.led
+
+
+def test_a_commit_with_too_few_results() -> None:
+    """Whoever waits for it is told, and others go on."""
+    commits: GroupCommit[int, int] = GroupCommit(lambda items: list(items)[: items[0]], 9)
+    with pytest.raises(RuntimeError, match="had 0 results"):
+        commits.run(0)
+    assert commits.run(1) == 1
+
+
+def test_nothing_is_left_for_a_thread_that_is_not_there() -> None:
+    commits: GroupCommit[int, int] = GroupCommit(list, 9)
+    commits.close()
+    assert [commits.run(number) for number in range(3)] == [0, 1, 2]
+    assert commits._calls.empty()
+
+
 async def test_the_committing_thread_ends_when_nothing_waits_and_begins_again() -> None:
     held, ended = Held(), threading.Event()
     commits: GroupCommit[int, int] = GroupCommit(held.commit, 1, at_end=ended.set)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mediation.model.versions import Soap, Wsa
+from mediation.names import WSU
 from mediation.receipts import (
     ReceiptInvalid,
     receipt_block,
@@ -121,6 +122,80 @@ def test_a_signed_message_is_no_receipt(signers: Signers) -> None:
     signed = sign_envelope(octets, signers.key("gateway"), unique="u", now=now())
     with pytest.raises(ReceiptInvalid, match="says of no message"):
         verify_receipt(signed, signers.trust)
+
+
+FOR_OTHERS = b"""
+<ebbp:NonRepudiationInformation xmlns:z="http://www.w3.org/2003/05/soap-envelope"
+z:role="http://elsewhere" """
+
+
+@pytest.mark.parametrize("write", [in_soap, acknowledging])
+def test_a_block_that_is_for_somebody_else_says_nothing(signers: Signers, write: Write) -> None:
+    """It need not be signed, so anybody could have added it."""
+    never = b"<never>received</never>"
+    block = receipt_block(never, "urn:uuid:2")
+    block = block.replace(b"<ebbp:NonRepudiationInformation ", FOR_OTHERS, 1)
+    empty = sign_envelope(
+        write_receipt(Soap.V1_2, None, None, b""), signers.key("gateway"), unique="u", now=now()
+    )
+    for octets, holds in ((write(signers, "gateway"), True), (empty, False)):
+        place = octets.index(b"Header>") + len(b"Header>")
+        forged = octets[:place] + block + octets[place:]
+        try:
+            found = verify_receipt(forged, signers.trust)
+        except ReceiptInvalid:
+            assert not holds
+            continue
+        assert holds
+        found.check_message(SENT)
+        with pytest.raises(ReceiptInvalid, match="another message"):
+            found.check_message(never)
+
+
+def test_it_says_once_what_was_received(signers: Signers) -> None:
+    block = receipt_block(SENT, "urn:uuid:1")
+    octets = write_receipt(Soap.V1_2, Wsa.V2005_08, "urn:uuid:1", block + block)
+    signed = sign_envelope(octets, signers.key("gateway"), unique="u", now=now())
+    with pytest.raises(ReceiptInvalid, match="several times"):
+        verify_receipt(signed, signers.trust)
+
+
+@pytest.mark.parametrize("seconds", [-50, 290])
+def test_its_time_is_the_one_that_is_signed(signers: Signers, seconds: int) -> None:
+    octets = in_soap(signers, "gateway")
+    good = verify_receipt(octets, signers.trust)
+    other = (good.time + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = octets.index(b"<wsu:Timestamp")
+    added = f'<x xmlns:wsu="{WSU}"><wsu:Created>{other}</wsu:Created></x>'.encode()
+    assert verify_receipt(octets[:before] + added + octets[before:], signers.trust) == good
+
+
+def encoded(said: object) -> str:
+    octets = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return base64.urlsafe_b64encode(octets).decode().rstrip("=")
+
+
+ODD_HEADERS: list[object] = [
+    b"[" * 40_000, [], {"x5c": {}}, {"x5c": 5}, {"alg": 5}, {"alg": []}, {"alg": "RS256"},
+    {"crit": ["b64"], "b64": False}, {"crit": 5}, {"kid": []}, {"jwk": 5}, {"typ": None},
+]  # fmt: skip
+ODD_CLAIMS: list[object] = [
+    b'{"a":' * 8_000, [], {"iat": 1e400}, {"iat": 10**30}, {"iat": 10**18}, {"iat": "9" * 5_000},
+    {"iat": None}, {"ids": 5}, {"sha-256": 5}, {"ids": None},
+]  # fmt: skip
+
+
+def test_tokens_that_say_odd_things(signers: Signers) -> None:
+    """All are refused, by the one error that is said."""
+    head, content, signature = token(signers, "gateway").decode().split(".")
+    header, claims = (json.loads(base64.urlsafe_b64decode(each + "==")) for each in (head, content))
+    tokens = [
+        (one if isinstance(one, bytes | list) else header | one, claims) for one in ODD_HEADERS
+    ] + [(header, one if isinstance(one, bytes | list) else claims | one) for one in ODD_CLAIMS]
+    for parts in tokens:
+        text = ".".join([*map(encoded, parts), signature])
+        with pytest.raises(ReceiptInvalid):
+            verify_receipt(text.encode(), signers.trust)
 
 
 def test_a_token_of_another_type(signers: Signers) -> None:

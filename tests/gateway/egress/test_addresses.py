@@ -3,6 +3,8 @@
 import contextlib
 import socket
 from ipaddress import ip_address
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from filters import Reason
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,
+    Dialer,
     IPAddress,
     LoopRefused,
     Target,
@@ -369,6 +372,36 @@ class TestPolicy:
         ):
             with pytest.raises(AddressRefused):
                 policy.check(target)
+
+    @pytest.mark.parametrize(
+        ("forbidden", "peer"),
+        [
+            ("8.8.8.8", "8.8.8.8"),
+            ("8.8.8.8", "::ffff:8.8.8.8"),
+            ("8.8.8.8", "64:ff9b::808:808"),
+            ("64:ff9b::808:808", "64:ff9b::808:808"),
+            ("192.168.1.1", "64:ff9b:1:c0a8:1:100:a00:1"),
+            ("10.0.0.1", "64:ff9b:1:c0a8:1:100:a00:1"),
+            ("8.8.4.4", "2001:0:808:808:0:0:f7f7:fbfb"),
+            ("8.8.8.8", "2001:0:808:808:0:0:f7f7:fbfb"),
+        ],
+    )
+    async def test_a_kept_connection_is_judged_as_a_new_one(
+        self, forbidden: str, peer: str
+    ) -> None:
+        """Where an operator forbids one of the hosts that its address leads to."""
+        known, target = HostDecisions(), parse_target("https://consumer.example/")
+        networks = ["64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "::ffff:0:0/96"]
+        policy = AddressPolicy(allow=[*networks, "192.168.0.0/16", "10.0.0.0/8"], decisions=known)
+        dialer = Dialer(policy)
+        kept: Any = SimpleNamespace(peer=peer)
+        assert dialer.may_use(kept, dialer.route(target))
+        policy.check_ip(ip_address(peer), target)
+        known.replace([HostDecision(forbidden, Decision.FORBIDDEN, "user:a", 1.0)])
+        assert not dialer.may_use(kept, dialer.route(target))
+        with pytest.raises(AddressRefused):
+            policy.check_ip(ip_address(peer), target)
+        dialer.close()
 
     @pytest.mark.parametrize("inside", ["10.0.0.1", "127.0.0.1", "169.254.169.254"])
     def test_translation_opens_nothing_inside(self, inside: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.gateways import running
 from tests.rigs.negotiating import PASSWORD, USER, Negotiating, negotiating
 from tests.rigs.producers import producers
-from tests.rigs.waiting import until
+from tests.rigs.waiting import DEADLINE, until
 
 
 @pytest_asyncio.fixture
@@ -50,6 +51,24 @@ async def test_who_asks_is_known(server: Negotiating) -> None:
 async def test_who_is_not_known(server: Negotiating, user: str, password: str) -> None:
     assert await exchange(server, user, password) == 401
     assert server.known == []
+
+
+async def test_a_domain_that_does_not_answer_holds_up_nobody_else(
+    server: Negotiating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kerberos asks it in a thread; who waits for that gives up."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(negotiation, "_step", lambda *_: goes_on.wait(30))
+    asking = [asyncio.create_task(exchange(server)) for _ in range(40)]
+    try:
+        await until(lambda: len(negotiation._threads._threads) >= 8)
+        async with asyncio.timeout(DEADLINE):
+            assert await asyncio.to_thread(lambda: 7) == 7
+    finally:
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        goes_on.set()
 
 
 async def test_what_cannot_be_negotiated(

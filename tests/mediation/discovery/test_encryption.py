@@ -34,6 +34,7 @@ from mediation.discovery.signing import sign
 from tests.rigs import discovery
 from tests.rigs.discovery import NOW
 from tests.rigs.discovery_keys import Parties, parties, rsa_key
+from tests.rigs.pace import growth
 
 XENC = "{http://www.w3.org/2001/04/xmlenc#}"
 MESSAGE = write(discovery.SIGNED)
@@ -234,3 +235,9 @@ def test_names_are_collected(people: Parties) -> None:
     with pytest.raises(DecryptionFailed):
         decrypt(b"<strange/>", people.consumer_id, people.consumer, learnt=learnt)
     assert "strange" in learnt
+
+
+@pytest.mark.parametrize("before", [b" ", b"<?xml ?>", b"<?xml ?> ", b"\n<"])
+def test_what_stands_before_it_is_looked_at_once(before: bytes) -> None:
+    """Before anybody knows how large a message may be."""
+    assert growth(lambda size: is_encrypted(before * size), 4_000, times=4) < 2.5

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from joserfc import jws
 from joserfc.jwk import ECKey
 
+from filters import Refused
 from mediation.discovery import Credentials, Role, authority_of, identifier_of
 from mediation.event_signatures import (
     EventSigner,
@@ -208,6 +209,15 @@ def test_what_envelopes_declare_besides_changes_nothing() -> None:
 def test_another_header_is_not_what_was_signed(changed: dict[str, object]) -> None:
     with pytest.raises(SignatureInvalid):
         verifier().verify(with_header(signed(), **changed), PAYLOAD, now=now())
+
+
+@pytest.mark.parametrize("payload", [b"<e xmlns='u'>1</e>", b"<p:e xmlns:p='../x'/>"])
+def test_what_has_no_canonical_form_is_neither_signed_nor_verified(payload: bytes) -> None:
+    """A namespace that is a relative URI."""
+    with pytest.raises(Refused, match="no canonical form"):
+        signed(payload)
+    with pytest.raises(SignatureInvalid):
+        verifier().verify(signed(), payload, now=now())
 
 
 @pytest.mark.parametrize("signature", ["", "a", "a..b", "é..b", "e30..AA", "." * 20_000, "....."])

@@ -20,9 +20,11 @@ from filters import Reason, Refused
 from mediation import names
 from mediation.discovery.signatures import chain_to_anchor, chains_to, read_anchors
 from mediation.ws_security import read_trust, signing, verify_message
+from mediation.ws_security.signatures import _prefixes_in
 from mediation.ws_security.signing import read_signing_key, sign_envelope
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import S12, WSA10
+from tests.rigs.pace import growth
 from tests.rigs.signers import Signers, envelope, part
 
 NOW = datetime.now(UTC)
@@ -291,6 +293,12 @@ def test_a_prefix_is_found_wherever_it_is_read(
     octets = signers.signed("mole", envelope(body))
     with pytest.raises(Refused, match="the prefix w, which MessageContent uses, is not signed"):
         verify_message(octets, signers.trust, now=datetime.now(UTC))
+
+
+@pytest.mark.parametrize("word", ["a", "é", "a.", "a:/", "-9"])
+def test_prefixes_are_looked_for_in_linear_time(word: str) -> None:
+    """In text with a colon, and words without one behind them."""
+    assert growth(lambda size: list(_prefixes_in(f": {word * size}", {"p": "u"})), 4_000) < 3
 
 
 def test_prefixes_of_content_are_signed(signers: Signers, monkeypatch: pytest.MonkeyPatch) -> None:
