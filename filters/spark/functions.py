@@ -39,6 +39,7 @@ from filters.matching.fallback.cost import DocumentSize, bound
 from filters.querying import MAX_VISITS
 from filters.reasons import FilterError
 from filters.spark.definitions import (
+    KEYS,
     Definition,
     DefinitionError,
     Definitions,
@@ -66,7 +67,8 @@ Wanted = Definitions | str | Path | Iterable[Mapping[str, Any] | Definition]
 """Filters as `matches` takes them: what `read_definitions` made; the path of a file of JSON lines,
 read by the driver; rows with ``id``, ``xpath``, ``topic`` and ``namespaces``, of which all but the
 id may be missing, or with ``id`` and ``filter``, as a gateway's table of subscriptions has them; a
-DataFrame with these columns, which is collected."""
+DataFrame with these columns, ``id`` and one of ``xpath``, ``topic`` and ``filter`` at least, and
+whatever others, which is collected."""
 
 
 def matches(
@@ -154,7 +156,7 @@ def register(spark: Any, definitions: Wanted | Any = None) -> None:
         spark.udf.register(name, arrow_function(name, function, type))
 
 
-def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> Definitions:
+def as_definitions(definitions: Any, *, engine: str | None = None) -> Definitions:
     """The filters of `matches`, checked.
 
     Raises:
@@ -166,13 +168,32 @@ def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> D
     if isinstance(definitions, str | Path):
         return read_definitions(Path(definitions), engine=engine)
     if hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
-        definitions = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
-    made = collect_definitions(definitions, engine=engine)
+        _check_table(definitions.columns)
+        rows = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
+        made = collect_definitions(rows, engine=engine, of_table=True)
+    else:
+        made = collect_definitions(definitions, engine=engine)
     if made.left_out:
         few = ", ".join(made.left_out[:3])
         said = f"{len(made.left_out):,} filters ask about more than a payload, and are left out"
         warnings.warn(f"{said}: {few} ...", stacklevel=3)
     return made
+
+
+def _check_table(columns: Sequence[str]) -> None:
+    """Check that a table of filters has what they say: all rows of one without would match
+    everything."""
+    for name in columns:
+        # Spark takes them for the same, our rows do not.
+        if name not in KEYS and name.lower() in KEYS:
+            raise DefinitionError(
+                f"matches: the filters have a column {name!r}; rename it to {name.lower()!r}"
+            )
+    if "id" not in columns or not {"xpath", "topic", "filter"} & {*columns}:
+        raise DefinitionError(
+            f"matches: the filters have the columns {', '.join(columns)}; "
+            "give id, and xpath, topic or filter"
+        )
 
 
 def arrow_function(name: str, function: Callable[..., Any], type: str) -> Any:
