@@ -91,7 +91,7 @@ def matches(
 ) -> Any:
     """Return a column with the ids of the filters that match each row: ``array<string>``, empty
     where none does, in no particular order; null where the payload is null, or the payload or the
-    topic cannot be read.
+    topic cannot be read. Without *topic*, filters that ask for one match no row: a warning says so.
 
     Args:
         payload: A column of XML, or its name.
@@ -108,6 +108,12 @@ def matches(
         TypeError: A column is neither a column nor a name. Of a column's type a worker says so.
     """
     made = as_definitions(definitions, engine=engine)
+    if topic is None and (asking := made.needing_topic()) is not None:
+        warnings.warn(
+            f"matches: filters with a topic, such as {asking!r}, match no row without topic=; "
+            "give the column of topics",
+            stacklevel=2,
+        )
     given = dict(zip(COLUMNS[1:], (topic, action, properties), strict=True))
     others = {name: column for name, column in given.items() if column is not None}
     columns = {"payload": payload, **others}

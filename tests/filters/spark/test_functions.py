@@ -172,6 +172,18 @@ def test_tables_of_filters_that_say_nothing(spark: Any) -> None:
     assert len(X.as_definitions(spark.sql(f"SELECT {others}"))) == 1
 
 
+def test_filters_with_a_topic_and_no_topics_are_warned_of(spark: Any) -> None:
+    with pytest.warns(UserWarning) as warned:
+        X.matches("payload", FILTERS)
+    assert [(str(one.message), one.filename) for one in warned] == [
+        (
+            "matches: filters with a topic, such as 'coast', match no row without topic=; "
+            "give the column of topics",
+            __file__,
+        )
+    ]
+
+
 def test_what_is_left_out_of_a_file_is_warned_of(tmp_path: Path) -> None:
     of_envelope = {"id": "b", "filter": {"contents": [{"text": "/a", "view": "envelope"}]}}
     rows = [{"id": "a", "filter": {"contents": [{"text": "/a"}]}}, of_envelope]
