@@ -1,6 +1,7 @@
 """Functions for columns: all other columns stay, and what cannot be read is null."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -36,13 +37,16 @@ def test_over_spark_connect(spark: Any, connect_port: int) -> None:
 
 
 @pytest.mark.nightly
-def test_what_the_documentation_begins_with(spark: Any, tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "spark.md").read_text()
-    program = text.partition("```python\n")[2].partition("```")[0]
+def test_what_the_documentation_begins_with(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first program, and those after it that count, in a batch and in a stream."""
+    text = (ROOT / "docs" / "spark.md").read_text().partition("### XML files")[0]
+    first, batch, stream = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     rows = frame(spark).withColumnRenamed("number", "id")
     rows.write.parquet(str(tmp_path / "events"))
     namespace: dict[str, Any] = {}
-    exec(program.replace("/data/", f"{tmp_path}/"), namespace)  # noqa: S102  # Our own page.
+    exec(first.replace("/data/", f"{tmp_path}/"), namespace)  # noqa: S102  # Our own page.
     matched = spark.read.parquet(str(tmp_path / "matched"))
     assert {row.id: sorted(row.filters) for row in matched.collect()} == {
         0: ["coast"],
@@ -51,6 +55,20 @@ def test_what_the_documentation_begins_with(spark: Any, tmp_path: Path) -> None:
     assert matched.columns == ["id", "payload", "topic", "filters"]
     assert {row.id: row.speed for row in namespace["speeds"].collect()}[1] == "120"
     assert namespace["unread"].first()[0] == 3
+    # A null payload and a topic that cannot be read, too.
+    for program, written in ((batch, "counted"), (stream, "streamed")):
+        capsys.readouterr()
+        exec(program.replace("/data/", f"{tmp_path}/"), namespace)  # noqa: S102
+        assert capsys.readouterr().out == "5\n"
+        assert spark.read.parquet(str(tmp_path / written)).count() == 2
+
+
+def test_the_version_of_spark_connect_is_the_locked_one() -> None:
+    locked = (ROOT / "requirements" / "spark.txt").read_text()
+    [version] = re.findall(r"^pyspark==(\S+)", locked, re.MULTILINE)
+    for page in (ROOT / "docs" / "spark.md", ROOT / "examples" / "spark" / "columns.ipynb"):
+        said = re.findall(r"pyspark\[connect\]==([\d.]+\d)", page.read_text())
+        assert said == [version], page
 
 
 def test_bytes_in_their_own_charset(spark: Any) -> None:
@@ -60,6 +78,14 @@ def test_bytes_in_their_own_charset(spark: Any) -> None:
     assert [row[0] for row in rows.select(X.xpath_value("payload", "/place")).collect()] == [
         "Bergen ø"
     ] * 3
+
+
+def test_names_with_dots(spark: Any) -> None:
+    rows = spark.sql("SELECT '<a/>' AS `event.payload`, struct('<b>' AS payload) AS event")
+    assert tuple(rows.select(X.is_xml("`event.payload`"), X.is_xml("event.payload")).first()) == (
+        True,
+        False,
+    )
 
 
 def test_actions_and_properties(spark: Any) -> None:
