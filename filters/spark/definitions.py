@@ -24,7 +24,7 @@ from filters.filterset.filterset import FilterSet
 from filters.reasons import FilterError
 from filters.spark.id_columns import Places
 from filters.spark.subscriptions import OtherView, filter_of, subscriptions_in
-from filters.topics.topics import Step
+from filters.topics.topics import DEFAULT_TOPIC, Step
 
 MAX_LINE = 64 * 1024
 """Bytes of one definition."""
@@ -33,6 +33,11 @@ MAX_EXPORT = 512 * 2**20
 """Bytes of a file with the subscriptions of a gateway."""
 KEPT = 2
 """Built sets that one worker process keeps."""
+KEYS = ("id", "xpath", "topic", "namespaces", "filter")
+"""The keys of a filter; ``filter``, as a gateway's subscriptions have it, is instead of ``xpath``
+and ``topic``."""
+EXAMPLE = '{"id": "fast", "xpath": "/storm[speed > 100]"}'
+"""A filter for error messages."""
 
 _EXPORT = re.compile(rb'\s*(\[\s*[{\]]|\{\s*"subscriptions"\s*:)')
 _CLARK = re.compile(r"\{([^{}]*)\}")
@@ -86,6 +91,13 @@ class Definitions:
             found |= frozenset.intersection(*known)
         return frozenset(found)
 
+    def needing_topic(self) -> str | None:
+        """Return the id of a filter that can match no event without a topic; None if none is so."""
+        for row in self.rows:
+            if not all(parse_expression(one).matches(DEFAULT_TOPIC) for one in row.filter.topics):
+                return row.id
+        return None
+
 
 def make_definition(
     id: str, *, xpath: str | None, topic: str | None, namespaces: Mapping[str, str]
@@ -96,8 +108,14 @@ def make_definition(
         topic: A Full topic expression, whose namespaces are prefixes or, in braces, URIs.
 
     Raises:
-        DefinitionError: It is not valid.
+        DefinitionError: It is not valid, or an expression is ``""``: that would match everything,
+            which None says on purpose.
     """
+    for name, text in (("xpath", xpath), ("topic", topic)):
+        if text == "":
+            raise DefinitionError(
+                f"{id}: {name} is empty; give an expression, or leave it out, which matches any"
+            )
     scope = dict(namespaces)
 
     def prefixed(found: re.Match[str]) -> str:
@@ -123,11 +141,12 @@ def make_definition(
 
 def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
     """Read JSON lines, each ``{"id": ..., "xpath": ..., "topic": ..., "namespaces": {...}}``;
-    what is left out does not restrict. Or read the subscriptions of a gateway, as its API has them
-    (`filters.spark.subscriptions`).
+    what is left out, or null, does not restrict. Or read the subscriptions of a gateway, as its API
+    has them (`filters.spark.subscriptions`).
 
     Raises:
-        DefinitionError: A line is none, or its filter is not valid; the text has its number.
+        DefinitionError: A line is none, has a key that is not one of `KEYS`, or a filter that is
+            not valid; the text has its number.
         OSError: The file cannot be read.
     """
     rows: dict[str, Definition] = {}
@@ -153,10 +172,16 @@ def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
 
 
 def collect_definitions(
-    records: Iterable[Mapping[str, Any] | Definition], *, engine: str | None = None
+    records: Iterable[Mapping[str, Any] | Definition],
+    *,
+    engine: str | None = None,
+    of_table: bool = False,
 ) -> Definitions:
     """The filters of *records*: rows as `definition_of` takes them. Those of subscriptions that ask
     about more than a payload, a topic, an action and properties are left out, and named.
+
+    Args:
+        of_table: As for `definition_of`.
 
     Raises:
         DefinitionError: One is not valid, two have one id, or there are none.
@@ -166,7 +191,7 @@ def collect_definitions(
     for number, record in enumerate(records, 1):
         where = f"filter {number}"
         try:
-            row = record if isinstance(record, Definition) else definition_of(record, where)
+            row = _of_record(record, where, of_table)
         except _LeftOut as error:
             left_out.append(error.id)
             continue
@@ -176,6 +201,16 @@ def collect_definitions(
     if not rows:
         raise DefinitionError("there are no filters")
     return Definitions(tuple(rows.values()), engine, tuple(left_out))
+
+
+def _of_record(record: Any, where: str, of_table: bool) -> Definition:
+    if isinstance(record, Definition):
+        return record
+    if not isinstance(record, Mapping):
+        raise DefinitionError(
+            f"{where} is of the type {type(record).__name__}; give a dictionary, such as {EXAMPLE}"
+        )
+    return definition_of(record, where, of_table=of_table)
 
 
 def _read_export(path: Path, content: bytes, engine: str | None) -> Definitions:
@@ -221,26 +256,44 @@ def _row(line: bytes) -> Definition:
     return definition_of(values)
 
 
-def definition_of(values: Mapping[str, Any], where: str = "") -> Definition:
+def definition_of(
+    values: Mapping[str, Any], where: str = "", *, of_table: bool = False
+) -> Definition:
     """The filter of a row with ``id``, ``xpath``, ``topic`` and ``namespaces``; or, of a row of a
     gateway's subscriptions, ``id`` and ``filter``.
+
+    Args:
+        of_table: The row may have further values, as tables have further columns. A person who
+            wrote a filter did not mean a key that we do not know: without ``xpath`` for a misspelt
+            ``xptah`` it would match everything. A row with ``filter`` may always have them, because
+            a gateway's answers do.
 
     Raises:
         DefinitionError: It is not valid; the text begins with *where*.
     """
     try:
-        return _definition_of(values)
+        return _definition_of(values, of_table)
     except OtherView as error:
         raise _LeftOut(str(values["id"]), f"{where}: {error}" if where else str(error)) from error
     except (ValueError, TypeError) as error:
         raise DefinitionError(f"{where}: {error}" if where else str(error)) from error
 
 
-def _definition_of(values: Mapping[str, Any]) -> Definition:
+def _definition_of(values: Mapping[str, Any], of_table: bool) -> Definition:
     if values.get("id") in (None, ""):
         raise ValueError("there is no id")
     if values.get("filter") is not None:
+        if any(values.get(name) is not None for name in ("xpath", "topic")):
+            raise ValueError(
+                f"{values['id']}: it has a filter beside xpath or topic; give one or the other"
+            )
         return Definition(str(values["id"]), filter_of(values["filter"]))
+    unknown = [] if of_table else [name for name in values if name not in KEYS]
+    if unknown:
+        raise ValueError(
+            f"{values['id']}: there is no {unknown[0]!r}; a filter has id, xpath, topic and "
+            "namespaces, or id and filter"
+        )
     namespaces = values.get("namespaces") or {}
     texts = (values.get("xpath"), values.get("topic"))
     if not all(text is None or isinstance(text, str) for text in texts):

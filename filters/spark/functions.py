@@ -18,6 +18,7 @@ Workers need Dragoman installed, as they need pyarrow. A worker process compiles
 keeps them (`filters.spark.definitions`).
 """
 
+import errno
 import os
 import sys
 import warnings
@@ -35,10 +36,14 @@ from filters.documents import parse_document
 from filters.events import Event
 from filters.filter import Expression, Filter, Namespaces
 from filters.filterset.filterset import FilterSet
+from filters.matching.engines.choice import check_engine
 from filters.matching.fallback.cost import DocumentSize, bound
 from filters.querying import MAX_VISITS
 from filters.reasons import FilterError
+from filters.spark.arguments import Signature, require_columns, require_expression, shown
 from filters.spark.definitions import (
+    EXAMPLE,
+    KEYS,
     Definition,
     DefinitionError,
     Definitions,
@@ -49,6 +54,7 @@ from filters.spark.definitions import (
     read_definitions,
 )
 from filters.spark.id_columns import IdColumn
+from filters.spark.session import require_packages
 from filters.topics.topics import DEFAULT_TOPIC, parse_clark
 from filters.xpath import compile_value
 from filters.xpath.parser import parse_text
@@ -59,6 +65,10 @@ TOPICS = 4096
 """Topics that one keeps, read."""
 COLUMNS = ("payload", "topic", "action", "properties")
 """What `matches` takes, in the order of its SQL."""
+EXPRESSION = ("payload", "expression", "namespaces")
+"""What `xpath_matches` and `xpath_value` take in SQL."""
+NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+"""What the system says of a path that is something else, such as an XPath."""
 
 Key = TypeVar("Key")
 
@@ -66,7 +76,8 @@ Wanted = Definitions | str | Path | Iterable[Mapping[str, Any] | Definition]
 """Filters as `matches` takes them: what `read_definitions` made; the path of a file of JSON lines,
 read by the driver; rows with ``id``, ``xpath``, ``topic`` and ``namespaces``, of which all but the
 id may be missing, or with ``id`` and ``filter``, as a gateway's table of subscriptions has them; a
-DataFrame with these columns, which is collected."""
+DataFrame with these columns, ``id`` and one of ``xpath``, ``topic`` and ``filter`` at least, and
+whatever others, which is collected."""
 
 
 def matches(
@@ -79,7 +90,8 @@ def matches(
     engine: str | None = None,
 ) -> Any:
     """Return a column with the ids of the filters that match each row: ``array<string>``, empty
-    where none does, in no particular order; null where the payload, or the topic, cannot be read.
+    where none does, in no particular order; null where the payload is null, or the payload or the
+    topic cannot be read. Without *topic*, filters that ask for one match no row: a warning says so.
 
     Args:
         payload: A column of XML, or its name.
@@ -90,13 +102,23 @@ def matches(
         engine: As for `filters.FilterSet`.
 
     Raises:
-        DefinitionError: A filter is not valid; the text names it.
+        DefinitionError: A filter is not valid, or there is no such engine; the text names it.
+        OSError: The file of filters cannot be read.
+        SparkUnavailable: A package is missing.
+        TypeError: A column is neither a column nor a name. Of a column's type a worker says so.
     """
-    portable = Portable(as_definitions(definitions, engine=engine))
-    given = dict(zip(COLUMNS, (payload, topic, action, properties), strict=True))
-    columns = {name: column for name, column in given.items() if column is not None}
-    match = partial(_match_batch, portable, tuple(columns))
-    return arrow_function("matches", match, "array<string>")(*columns.values())
+    made = as_definitions(definitions, engine=engine)
+    if topic is None and (asking := made.needing_topic()) is not None:
+        warnings.warn(
+            f"matches: filters with a topic, such as {asking!r}, match no row without topic=; "
+            "give the column of topics",
+            stacklevel=2,
+        )
+    given = dict(zip(COLUMNS[1:], (topic, action, properties), strict=True))
+    others = {name: column for name, column in given.items() if column is not None}
+    columns = {"payload": payload, **others}
+    match = partial(_match_batch, Portable(made), tuple(columns))
+    return _column("matches", match, "array<string>", columns)
 
 
 def xpath_matches(
@@ -110,11 +132,11 @@ def xpath_matches(
 
     Raises:
         DefinitionError: The expression is not valid.
+        SparkUnavailable, TypeError: As for `matches`.
     """
-    scope = _scope(namespaces)
-    _checked(expression, scope)
+    scope = _checked("xpath_matches", expression, namespaces)
     found = partial(_each, _is_true, expression, scope)
-    return arrow_function("xpath_matches", found, "boolean")(payload)
+    return _column("xpath_matches", found, "boolean", {"payload": payload})
 
 
 def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | None = None) -> Any:
@@ -124,71 +146,141 @@ def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | N
 
     Raises:
         DefinitionError: The expression is not valid.
+        SparkUnavailable, TypeError: As for `matches`.
     """
-    scope = _scope(namespaces)
-    _checked(expression, scope)
+    scope = _checked("xpath_value", expression, namespaces)
     found = partial(_each, _value, expression, scope)
-    return arrow_function("xpath_value", found, "string")(payload)
+    return _column("xpath_value", found, "string", {"payload": payload})
 
 
 def is_xml(payload: Any) -> Any:
     """Return a column that says whether each payload can be read: ``boolean``, null for null.
-    ``count_if(NOT is_xml(payload))`` counts the others."""
-    return arrow_function("is_xml", _are_xml, "boolean")(payload)
+    ``count_if(NOT is_xml(payload))`` counts the others.
+
+    Raises:
+        SparkUnavailable, TypeError: As for `matches`.
+    """
+    return _column("is_xml", _are_xml, "boolean", {"payload": payload})
 
 
 def register(spark: Any, definitions: Wanted | Any = None) -> None:
     """Register the functions for SQL: ``xpath_matches(payload, expression[, namespaces])``,
     ``xpath_value(payload, expression[, namespaces])``, ``is_xml(payload)`` and, with *definitions*,
     ``matches(payload[, topic[, action[, properties]]])``. ``namespaces`` is ``map('w', 'http:…')``.
+    Another number of arguments, or another type, ends a query with a TypeError that says so.
+
+    Raises:
+        DefinitionError, OSError, SparkUnavailable: As for `matches`.
     """
-    functions: dict[str, tuple[Callable[..., Any], str]] = {
-        "xpath_matches": (partial(_each_row, _is_true), "boolean"),
-        "xpath_value": (partial(_each_row, _value), "string"),
-        "is_xml": (_are_xml, "boolean"),
+    functions: dict[Signature, tuple[Callable[..., Any], str]] = {
+        Signature("xpath_matches", EXPRESSION, 2): (partial(_each_row, _is_true), "boolean"),
+        Signature("xpath_value", EXPRESSION, 2): (partial(_each_row, _value), "string"),
+        Signature("is_xml", ("payload",), 1): (_are_xml, "boolean"),
     }
     if definitions is not None:
         match = partial(_match_positions, Portable(as_definitions(definitions)))
-        functions["matches"] = (match, "array<string>")
-    for name, (function, type) in functions.items():
-        spark.udf.register(name, arrow_function(name, function, type))
+        functions[Signature("matches", COLUMNS, 1)] = (match, "array<string>")
+    for signature, (function, type) in functions.items():
+        checked = partial(signature.checked, function)
+        spark.udf.register(signature.function, arrow_function(signature.function, checked, type))
 
 
-def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> Definitions:
-    """The filters of `matches`, checked.
+def as_definitions(definitions: Any, *, engine: str | None = None) -> Definitions:
+    """The filters of `matches`, as `Wanted`, checked.
 
     Raises:
-        DefinitionError: One is not valid, two have one id, or there are none.
+        DefinitionError: One is not valid, two have one id, or there are none; they are of another
+            type than `Wanted`; or there is no such engine here.
         OSError: Their file cannot be read.
     """
     if isinstance(definitions, Definitions):
-        return definitions if engine is None else replace(definitions, engine=engine)
+        made = definitions if engine is None else replace(definitions, engine=engine)
+        _check_engine(made.engine)
+        return made
+    _check_engine(engine)
     if isinstance(definitions, str | Path):
-        return read_definitions(Path(definitions), engine=engine)
-    if hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
-        definitions = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
-    made = collect_definitions(definitions, engine=engine)
+        made = _read_file(definitions, engine)
+    elif hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
+        _check_table(definitions.columns)
+        rows = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
+        made = collect_definitions(rows, engine=engine, of_table=True)
+    elif isinstance(definitions, Iterable) and not isinstance(definitions, Mapping | bytes):
+        made = collect_definitions(definitions, engine=engine)
+    else:
+        raise DefinitionError(
+            f"matches: definitions is {shown(definitions)}; give a list of filters: [{EXAMPLE}]"
+        )
     if made.left_out:
-        few = ", ".join(made.left_out[:3])
-        said = f"{len(made.left_out):,} filters ask about more than a payload, and are left out"
-        warnings.warn(f"{said}: {few} ...", stacklevel=3)
+        few = ", ".join(made.left_out[:3]) + (", ..." if len(made.left_out) > 3 else "")
+        said = "filters that ask about more than a payload, a topic, an action and properties"
+        warnings.warn(f"{said} are left out ({len(made.left_out):,}): {few}", stacklevel=3)
     return made
+
+
+def _check_engine(engine: str | None) -> None:
+    try:
+        check_engine(engine)
+    except ValueError as error:
+        raise DefinitionError(f"matches: {error}") from error
+
+
+def _read_file(path: str | Path, engine: str | None) -> Definitions:
+    try:
+        return read_definitions(Path(path), engine=engine)
+    except OSError as error:
+        if error.errno not in NOT_A_FILE:
+            raise
+        raise FileNotFoundError(
+            f"matches: {str(path)!r} is not a file of filters; give the path of one, "
+            "or use xpath_matches for a single XPath"
+        ) from error
+
+
+def _check_table(columns: Sequence[str]) -> None:
+    """Check that a table of filters has what they say: all rows of one without would match
+    everything."""
+    for name in columns:
+        # Spark takes them for the same, our rows do not.
+        if name not in KEYS and name.lower() in KEYS:
+            raise DefinitionError(
+                f"matches: the filters have a column {name!r}; rename it to {name.lower()!r}"
+            )
+    if "id" not in columns or not {"xpath", "topic", "filter"} & {*columns}:
+        raise DefinitionError(
+            f"matches: the filters have the columns {', '.join(columns)}; "
+            "give id, and xpath, topic or filter"
+        )
+
+
+def _column(name: str, function: Callable[..., Any], type: str, columns: Mapping[str, Any]) -> Any:
+    """Return a column of *type* by *function* from *columns*, by the names of their parameters."""
+    signature = Signature(name, tuple(columns), len(columns))
+    make = arrow_function(name, partial(signature.checked, function), type)
+    require_columns(name, columns)
+    return make(*columns.values())
 
 
 def arrow_function(name: str, function: Callable[..., Any], type: str) -> Any:
     """Return what makes a column of *type* (Spark's DDL) from columns: *function* takes Arrow's
     arrays, one for each column, and gives one. Spark shows *name* in plans and names of columns.
-    Workers run the interpreter that runs this."""
+    Workers run the interpreter that runs this.
+
+    Raises:
+        SparkUnavailable: A package is missing.
+    """
+    require_packages("pyspark", "pyarrow")
     import pyarrow
     from pyspark.sql.functions import arrow_udf
 
     _use_this_python()
 
-    def evaluate(*columns: Any) -> Any:
+    def evaluate(*columns: Any, **named: Any) -> Any:
+        if named:  # In SQL: function(payload => ...).
+            raise TypeError(f"{name} takes no named arguments; give them in their order")
         return function(*columns)
 
     # Spark asks for these, and Arrow is imported only here.
-    evaluate.__annotations__ = {"columns": pyarrow.Array, "return": pyarrow.Array}
+    evaluate.__annotations__ = dict.fromkeys(("columns", "named", "return"), pyarrow.Array)
     evaluate.__name__ = name
     return arrow_udf(evaluate, type)
 
@@ -209,15 +301,15 @@ def _use_this_python() -> None:
             context.pythonExec = sys.executable
 
 
-def _scope(namespaces: Mapping[str, str] | None) -> Namespaces:
-    return tuple(sorted((namespaces or {}).items()))
-
-
-def _checked(expression: str, scope: Namespaces) -> None:
+def _checked(name: str, expression: str, namespaces: Mapping[str, str] | None) -> Namespaces:
+    """Check what the function *name* is given; return *namespaces* as filters have them."""
+    require_expression(name, expression, namespaces)
+    scope = tuple(sorted((namespaces or {}).items()))
     try:
         compile(Filter((), (Expression(expression, namespaces=scope),)))
     except FilterError as error:
         raise DefinitionError(f"{expression}: {error.text}") from error
+    return scope
 
 
 # In the workers: each function takes Arrow's arrays, one for each column, and gives one.

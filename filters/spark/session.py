@@ -48,14 +48,23 @@ def require_spark() -> None:
     Raises:
         SparkUnavailable: A package or Java is missing.
     """
-    missing = [name for name in ("pyspark", "pandas", "pyarrow") if not _is_installed(name)]
+    require_packages("pyspark", "pandas", "pyarrow")
+    if _java() is None:
+        home = os.environ.get("JAVA_HOME")
+        raise _needs_java(f"there is none in {f'JAVA_HOME ({home})' if home else 'PATH'}")
+
+
+def require_packages(*names: str) -> None:
+    """Check that these packages of the extra ``spark`` are installed.
+
+    Raises:
+        SparkUnavailable: One is missing.
+    """
+    missing = [name for name in names if not _is_installed(name)]
     if missing:
         raise SparkUnavailable(
             f"this needs {' and '.join(missing)}, which is not installed: {how_to_install('spark')}"
         )
-    if _java() is None:
-        home = os.environ.get("JAVA_HOME")
-        raise _needs_java(f"there is none in {f'JAVA_HOME ({home})' if home else 'PATH'}")
 
 
 @contextmanager

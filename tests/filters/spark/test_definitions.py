@@ -3,16 +3,21 @@
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from filters import EVERYTHING
 from filters.events import Event
 from filters.spark.definitions import (
     KEPT,
+    KEYS,
     DefinitionError,
     Definitions,
     builds,
+    definition_of,
     filter_set,
     make_definition,
     read_definitions,
@@ -69,6 +74,21 @@ ERRORS = [
     pytest.param([{"id": "a", "xpath": 7}], "line 1: xpath and topic are strings", id="number"),
     pytest.param([{"id": "a", "namespaces": []}, 1], "not an object", id="a number"),
     pytest.param([{"id": "a", "namespaces": {"b": 1}}], "namespaces maps", id="namespaces"),
+    pytest.param(
+        [{"id": "x", "xptah": "/a"}],
+        "line 1: x: there is no 'xptah'; a filter has id, xpath, topic and namespaces",
+        id="misspelt",
+    ),
+    pytest.param(
+        ['[{"id": "x", "xptah": "/a"}]'], "filter 1: x: there is no 'xptah'", id="of a list"
+    ),
+    pytest.param([{"id": "x", "xpath": ""}], "line 1: x: xpath is empty; give", id="empty XPath"),
+    pytest.param([{"id": "x", "topic": ""}], "line 1: x: topic is empty; give", id="empty topic"),
+    pytest.param(
+        [{"id": "x", "filter": {"contents": []}, "xpath": "/a"}],
+        "line 1: x: it has a filter beside xpath or topic",
+        id="filter and XPath",
+    ),
     pytest.param(["[" * 70_000], "line 1: the line is too long", id="long"),
     pytest.param([], "no filters", id="empty"),
 ]
@@ -81,6 +101,45 @@ def test_what_is_wrong_is_said_with_its_line(
     with pytest.raises(DefinitionError, match=r"filters\.jsonl") as raised:
         read_definitions(written(tmp_path, *lines))
     assert said in str(raised.value)
+
+
+WRITTEN = [
+    pytest.param({"xpath": None}, id="null"),
+    pytest.param({"xpath": None, "topic": None, "namespaces": None, "filter": None}, id="nulls"),
+    pytest.param({}, id="left out"),
+]
+
+
+@pytest.mark.parametrize("row", WRITTEN)
+def test_everything_is_written_as_null_or_left_out(row: dict[str, Any]) -> None:
+    assert definition_of({"id": "all", **row}).filter == EVERYTHING
+
+
+@given(st.text().filter(lambda name: name not in KEYS), st.none() | st.text())
+def test_a_key_that_is_none_of_ours_is_of_a_table_alone(name: str, value: str | None) -> None:
+    row = {"id": "a", "xpath": "/a", name: value}
+    with pytest.raises(DefinitionError) as raised:
+        definition_of(row, "line 7")
+    assert str(raised.value).startswith(f"line 7: a: there is no {name!r}; a filter has id, ")
+    assert definition_of(row, of_table=True) == definition_of({"id": "a", "xpath": "/a"})
+    exported = {"id": "a", "filter": {"contents": [{"text": "/a"}]}, name: value}
+    assert definition_of(exported) == definition_of({"id": "a", "xpath": "/a"})
+
+
+NEEDING = [
+    pytest.param([("a", "/a", None), ("b", None, "storms"), ("c", None, "tides")], "b", id="first"),
+    pytest.param([("a", "/a", None)], None, id="no topic"),
+    pytest.param(
+        [("a", None, "wseTopic"), ("b", None, "*")], None, id="those without a topic, too"
+    ),
+]
+
+
+@pytest.mark.parametrize(("pairs", "id"), NEEDING)
+def test_a_filter_that_needs_a_topic(
+    pairs: list[tuple[str, str | None, str | None]], id: str | None
+) -> None:
+    assert definitions(*pairs).needing_topic() == id
 
 
 def test_a_set_is_built_once_and_few_are_kept() -> None:
