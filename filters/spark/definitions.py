@@ -12,6 +12,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +37,10 @@ KEPT = 2
 KEYS = ("id", "xpath", "topic", "namespaces", "filter")
 """The keys of a filter; ``filter``, as a gateway's subscriptions have it, is instead of ``xpath``
 and ``topic``."""
+_NO_KEYS = ("action", "properties")
+"""What columns are given for, and no filter asks about."""
+_MISSPELT, _ALIKE = ("xpath", "topic", "namespaces"), 0.75
+"""Keys of which misspelt ones are known, and how much alike these are at least."""
 EXAMPLE = '{"id": "fast", "xpath": "/storm[speed > 100]"}'
 """A filter for error messages."""
 
@@ -263,10 +268,10 @@ def definition_of(
     gateway's subscriptions, ``id`` and ``filter``.
 
     Args:
-        of_table: The row may have further values, as tables have further columns. A person who
-            wrote a filter did not mean a key that we do not know: without ``xpath`` for a misspelt
-            ``xptah`` it would match everything. A row with ``filter`` may always have them, because
-            a gateway's answers do.
+        of_table: Its further values are columns of a table. Else keys that a person may have meant
+            as ours are refused, and so is a filter with keys none of which says what it matches: a
+            misspelt ``xptah`` would match everything. What else is noted beside a filter, such as
+            where it comes from, may be.
 
     Raises:
         DefinitionError: It is not valid; the text begins with *where*.
@@ -288,10 +293,10 @@ def _definition_of(values: Mapping[str, Any], of_table: bool) -> Definition:
                 f"{values['id']}: it has a filter beside xpath or topic; give one or the other"
             )
         return Definition(str(values["id"]), filter_of(values["filter"]))
-    unknown = [] if of_table else [name for name in values if name not in KEYS]
-    if unknown:
+    mistaken = None if of_table else _mistaken_key(values)
+    if mistaken is not None:
         raise ValueError(
-            f"{values['id']}: there is no {unknown[0]!r}; a filter has id, xpath, topic and "
+            f"{values['id']}: there is no {mistaken!r}; a filter has id, xpath, topic and "
             "namespaces, or id and filter"
         )
     namespaces = values.get("namespaces") or {}
@@ -303,6 +308,18 @@ def _definition_of(values: Mapping[str, Any], of_table: bool) -> Definition:
     ):
         raise ValueError("namespaces maps prefixes to URIs")
     return make_definition(str(values["id"]), xpath=texts[0], topic=texts[1], namespaces=namespaces)
+
+
+def _mistaken_key(values: Mapping[str, Any]) -> str | None:
+    """The first of the keys that may be meant as one of ours, or as what a filter can ask for."""
+    unknown = [name for name in values if name not in KEYS]
+    if unknown and not {"xpath", "topic", "filter"} & values.keys():
+        return unknown[0]
+    for name in unknown:
+        meant = name.lower()
+        if meant in (*KEYS, *_NO_KEYS) or get_close_matches(meant, _MISSPELT, 1, _ALIKE):
+            return name
+    return None
 
 
 # In the worker.

@@ -116,14 +116,35 @@ def test_everything_is_written_as_null_or_left_out(row: dict[str, Any]) -> None:
 
 
 @given(st.text().filter(lambda name: name not in KEYS), st.none() | st.text())
-def test_a_key_that_is_none_of_ours_is_of_a_table_alone(name: str, value: str | None) -> None:
-    row = {"id": "a", "xpath": "/a", name: value}
+def test_a_key_that_is_none_of_ours_says_no_filter(name: str, value: str | None) -> None:
     with pytest.raises(DefinitionError) as raised:
-        definition_of(row, "line 7")
+        definition_of({"id": "a", name: value}, "line 7")
     assert str(raised.value).startswith(f"line 7: a: there is no {name!r}; a filter has id, ")
+    row = {"id": "a", "xpath": "/a", name: value}
     assert definition_of(row, of_table=True) == definition_of({"id": "a", "xpath": "/a"})
     exported = {"id": "a", "filter": {"contents": [{"text": "/a"}]}, name: value}
     assert definition_of(exported) == definition_of({"id": "a", "xpath": "/a"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["xptah", "XPath", "xpaht", "x-path", "Topic", "tpoic", "topics", "namespace", "name_spaces",
+     "ID", "Filter", "action", "Properties"],
+)  # fmt: skip
+def test_a_key_that_is_meant_as_ours_is_refused(name: str) -> None:
+    """Also beside another one."""
+    with pytest.raises(DefinitionError, match=f"there is no '{name}'"):
+        definition_of({"id": "a", "xpath": "/a", "topic": "b", name: "c"})
+
+
+def test_what_is_noted_beside_a_filter() -> None:
+    """Such as where it comes from."""
+    noted = dict.fromkeys(
+        ("origin", "file", "licence", "subscription", "kind", "channel", "windows_xpath", "note",
+         "comment", "owner", "description", "tags", "name", "query")
+    )  # fmt: skip
+    row = {"id": "a", "xpath": "/a"}
+    assert definition_of({**noted, **row}) == definition_of(row)
 
 
 NEEDING = [
