@@ -11,6 +11,7 @@ import typer
 
 from filters.spark.backtest import translated
 from filters.spark.benchmark import Disagreement, Outcome, run, write_figures
+from filters.spark.benchmark_checkpoints import FILE as UNFINISHED
 from filters.spark.benchmark_checkpoints import OtherPlan, Unfinished
 from filters.spark.benchmark_comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.benchmark_plan import PRESETS, Plan, draw_one_of_each
@@ -23,6 +24,7 @@ from filters.spark.footprint import MeasuringFailed
 from filters.spark.message_files import sample_rows
 from filters.spark.page import write as write_page
 from filters.spark.session import require_spark, session
+from filters.spark.xml_rows import check_row_tag
 from filters.workloads import STYLES, Unfit, Vocabulary, expressions
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
@@ -33,6 +35,7 @@ from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
 benchmark = group("benchmark", "Measure parts of Dragoman on this machine, or on a cluster.")
 benchmark.callback()(help_alone)
 
+FIGURES_FILE = "figures.parquet"
 MAX_CORPUS = 50_000
 """Messages that are read of a corpus."""
 
@@ -46,7 +49,9 @@ class Preset(Enum):
 def filters(
     preset: Annotated[
         Preset,
-        typer.Option(help="How much: about a minute, a quarter of an hour, an hour on two cores."),
+        typer.Option(
+            help="How much: on two free cores a minute, or (paper, full) a quarter of an hour."
+        ),
     ] = Preset.SMOKE,
     corpus: Annotated[
         list[str] | None,
@@ -96,8 +101,16 @@ def filters(
     repetitions: Annotated[int | None, typer.Option(metavar="N", min=1, max=1000)] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Repeatable.")] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where figures.parquet and report.html go.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where figures.parquet and report.html go; an earlier run there is replaced only"
+            " with --force.",
+        ),
     ] = Path("dragoman-benchmark"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier run in --out, finished or not.")
+    ] = False,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on with a run that ended early, with the same options."),
@@ -124,6 +137,12 @@ def filters(
       dragoman benchmark filters --workload subscriptions.jsonl --corpus samples/ --master local[2]
     """
     settings = read_conf(conf)
+    _check_out(out, resume=resume, force=force)
+    if row_tag is not None:
+        try:
+            check_row_tag(row_tag)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--row-tag") from error
     with failures(), _refusals():
         earlier = None if baseline is None else (str(baseline), read_figures(baseline))
         octets = _messages(corpus, row_tag, ns, master, settings) if corpus else ()
@@ -147,12 +166,37 @@ def filters(
             outcome = run(plan, master=master, conf=settings, tell=note, unfinished=unfinished)
     # What was measured is shown even where the disk does not take it.
     _print(outcome, earlier)
-    write_figures(outcome.rows, out / "figures.parquet")
+    write_figures(outcome.rows, out / FIGURES_FILE)
     said = ", ".join(map(str, corpus)) if corpus else "generated"
     report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched", earlier)
     write_page(report, out / "report.html")
     unfinished.remove()
-    note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
+    note(f"Wrote {out / FIGURES_FILE} and {out / 'report.html'}")
+
+
+def _check_out(out: Path, *, resume: bool, force: bool) -> None:
+    """See that *out* has what a run is to go on with, or nothing that it would replace.
+
+    Raises:
+        typer.BadParameter: It has not, or has.
+    """
+    begun = (out / UNFINISHED).exists()
+    if resume and force:
+        raise typer.BadParameter("it begins anew, and --resume goes on", param_hint="--force")
+    if resume and not begun:
+        raise typer.BadParameter(f"{out} has no unfinished run", param_hint="--resume")
+    if resume or force:
+        return
+    if begun:
+        raise typer.BadParameter(
+            f"{out} has an unfinished run; go on with --resume, or replace it with --force",
+            param_hint="--out",
+        )
+    if (out / FIGURES_FILE).exists():
+        raise typer.BadParameter(
+            f"{out} has a run already; name another folder, or replace it with --force",
+            param_hint="--out",
+        )
 
 
 @contextmanager
@@ -203,10 +247,7 @@ def _elements(
     require_spark()
     note("Starting Spark to read the messages ...")
     with session(master, app="dragoman benchmark", conf=settings) as spark:
-        try:
-            return sample_rows(spark, places, row_tag, MAX_CORPUS, namespaces)
-        except ValueError as error:
-            raise CommandFailed(f"--row-tag: {error}") from error
+        return sample_rows(spark, places, row_tag, MAX_CORPUS, namespaces)
 
 
 def _plan(
@@ -216,7 +257,7 @@ def _plan(
     for name in engines or ():
         why = unavailable(name)
         if why is not None:
-            raise CommandFailed(f"--engine {name}: {why}")
+            raise typer.BadParameter(why, param_hint="--engine")
     given: dict[str, Any] = {}
     for name in workloads or ():
         if name not in STYLES:
