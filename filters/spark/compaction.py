@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from filters.spark.archive_writing import write_archive
+from filters.spark.archive_writing import remove_empty, write_archive
 from filters.spark.backtest import translated
 from filters.spark.matching import files, notifications
-from filters.spark.paths import absolute, child, escape_pattern, hadoop_path
+from filters.spark.paths import absolute, child, escape_pattern, exists, hadoop_path
 
 NOTES = "_compacted"
 """The folder in an archive with the names of the files whose rows it has; readers skip it."""
@@ -57,8 +57,7 @@ def compact(
         all_paths = files(spark.read, absolute(archive))
         over = _is_over(now or datetime.now(UTC))
         notes = child(target, NOTES)
-        place, system = hadoop_path(spark, target)
-        was_there = system.exists(place)
+        was_there = exists(spark, target)
         known = _read_notes(spark, notes)
         listed = all_paths.select("path", over.alias("over")).toLocalIterator()
         found, left = [], 0
@@ -75,7 +74,7 @@ def compact(
             if done.is_unreadable:
                 # Nothing is noted, so that the next run says the same.
                 if not was_there:
-                    system.delete(place, True)
+                    remove_empty(spark, target)
             else:
                 damaged = {_name(file) for file, _, _ in done.damage}
                 known |= {_name(path): _name(path) not in damaged for path in fresh}

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from filters.archive import SCHEMA
-from filters.spark.archive_writing import element_text, topic_text, write_archive
+from filters.spark.archive_writing import element_text, remove_empty, topic_text, write_archive
 from filters.spark.backtest import BacktestError, translated
 from filters.spark.corpus import Corpus, CorpusError
-from filters.spark.paths import absolute, escape_pattern, hadoop_path, is_remote, local_path
+from filters.spark.paths import absolute, escape_pattern, exists, is_remote, local_path
 from filters.spark.xml_rows import xml_rows
 from filters.topics.topics import parse_clark
 
@@ -114,14 +114,12 @@ def import_messages(
             *(F.count(F.col("faults")[kind]).alias(f"{kind} count") for kind in FAULTS),
             *(F.min(F.col("faults")[kind]).alias(f"{kind} example") for kind in FAULTS),
         )
-        path, system = hadoop_path(spark, target)
-        was_there = system.exists(path)
+        was_there = exists(spark, target)
         with _observed_without_rows(spark):
             write_archive(filled.where("payload is not null"), target)
         seen = counts.get
         if not seen["rows"] and not was_there:
-            # Spark leaves a folder with its mark of success alone, which is not an archive.
-            system.delete(path, True)
+            remove_empty(spark, target)
     if row_tag is not None and not seen["rows"] and not seen["left_out"]:
         raise BacktestError(f"{place}: no element {row_tag}")
     found = ((kind, seen[f"{kind} count"], seen[f"{kind} example"]) for kind in FAULTS)

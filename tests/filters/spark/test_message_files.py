@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from filters.spark import functions as X
+from filters.spark.archive_writing import remove_empty
 from filters.spark.backtest import BacktestError
 from filters.spark.corpus import CorpusError
 from filters.spark.message_files import (
@@ -258,6 +259,17 @@ def test_times_that_cannot_be_read_are_told(spark: Any, tmp_path: Path) -> None:
     assert fault.example.startswith("part-") and fault.example.endswith(".parquet: soon")
     found = [row["time"].timestamp() for row in spark.read.parquet(target).collect()]
     assert found.count(START.timestamp()) == 3
+
+
+def test_a_folder_in_which_another_job_writes_stays(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "_temporary").mkdir()
+    remove_empty(spark, str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "_temporary").rmdir()
+    remove_empty(spark, str(tmp_path))
+    assert not tmp_path.exists()
+    remove_empty(spark, str(tmp_path))
 
 
 NO_FILES = [

@@ -57,7 +57,7 @@ def test_import_compact_and_ask(tmp_path: Path) -> None:
     spark = ("--master", "local[1]", *QUICK, "--output", "json")
     options = ("--topic", "storms", "--row-tag", "storm")
     done = run("archive", "import", *options, *spark, "a = ø/given", "a = ø/cold", cwd=tmp_path)
-    fault = {"kind": "not-xml", "count": 1, "example": "big.xml: <storm></storm>"}
+    fault = {"kind": "not-xml", "count": 1, "example": "big.xml: <storm></storms></storm>"}
     assert json.loads(done.stdout) == {"rows": 20, "left_out": 1, "faults": [fault]}, done.stderr
     target = f"file://{folder}/cold"
     done = run("archive", "compact", "--remove", *spark, "a = ø/hot", target, cwd=tmp_path)
