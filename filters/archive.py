@@ -70,6 +70,8 @@ _IN_NAMES = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 """Spark's ``ExternalCatalogUtils.escapePathName`` escapes these, as ``%`` and two digits."""
 
 
+_HOW_TO_IMPORT = "`dragoman archive import` makes an archive of such files"
+
 _COMMA = "%2C"
 """A comma in the name of an unfinished file, where commas are between the parts; no part has this,
 because its ``%`` is escaped."""
@@ -343,8 +345,7 @@ def _columns(schema: Any) -> list[str]:
     """The columns of `SCHEMA` that an Arrow schema has; other tools may have written it.
 
     Raises:
-        KeyError: One is not there.
-        ValueError: One has another type.
+        ValueError: One is not there, or has another type.
     """
     from pyarrow import types
 
@@ -355,7 +356,7 @@ def _columns(schema: Any) -> list[str]:
     for name in columns:
         wanted = SCHEMA[name]
         if name not in schema.names:
-            raise KeyError(name)
+            raise ValueError(f"no column {name}; {_HOW_TO_IMPORT}")
         type = schema.field(name).type
         if wanted == "timestamp":
             fits = types.is_timestamp(type) and type.tz is not None
@@ -365,7 +366,8 @@ def _columns(schema: Any) -> list[str]:
             fits = types.is_map(type) and is_text(type.key_type) and is_text(type.item_type)
         if not fits:
             zone = " with a time zone" if wanted == "timestamp" else ""
-            raise ValueError(f"the column {name} has the type {type}, not {wanted}{zone}")
+            found = f"the column {name} has the type {type!s:.60}, not {wanted}{zone}"
+            raise ValueError(f"{found}; {_HOW_TO_IMPORT}")
     return columns
 
 

@@ -11,11 +11,13 @@ from filters.charsets import in_utf_8
 from filters.documents import parse_document
 from filters.reasons import FilterError
 from filters.spark.functions import arrow_function
+from filters.spark.paths import child, hadoop_path
 from filters.topics.topics import parse_clark
 
 FILE_ROWS = 100_000
 """Rows of a file, at most: a worker reads a file as a whole where only Spark can."""
 PARTITIONS = ("day", "hour", "root")
+_SUCCESS = "_SUCCESS"
 
 
 def write_archive(rows: Any, target: str) -> None:
@@ -43,6 +45,19 @@ def write_archive(rows: Any, target: str) -> None:
         .partitionBy(*PARTITIONS)
         .parquet(target)
     )
+
+
+def remove_empty(spark: Any, target: str) -> None:
+    """Remove the folder *target* if it has Spark's mark of success alone, which a write without
+    rows leaves in a new one. What another job writes there meanwhile stays."""
+    path, system = hadoop_path(spark, target)
+    if not system.exists(path):
+        return
+    names = [one.getPath().getName() for one in system.listStatus(path)]
+    if names == [_SUCCESS]:
+        mark, _ = hadoop_path(spark, child(target, _SUCCESS))
+        system.delete(mark, False)
+        system.delete(path, False)
 
 
 def element_text(payload: Any) -> Any:

@@ -2,6 +2,7 @@
 matches."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from filters.archive import JSON_LINES, PARQUET
 from filters.spark.definitions import Definitions
 from filters.spark.matching import files, matched, notifications, relevant
 from filters.spark.paths import absolute, is_remote, local_path
-from filters.spark.session import first_line
+from filters.spark.session import first_line, hadoop_version
 
 SUFFIXES = (PARQUET, JSON_LINES)
 SAMPLES = 3
+RESULTS = ("matches", "counts", "report.html")
+"""The names of what a backtest writes."""
+_NO_FILE_SYSTEM = re.compile(r"Class \S*FileSystem not found|No FileSystem for scheme \S+")
 NAMED_DAMAGE = 20
 """Damaged files that a result names; all are counted."""
 
@@ -78,6 +82,11 @@ class Result:
     def octets(self) -> int:
         return sum(hour.octets for hour in self.hours)
 
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether there were files, and nothing of any could be read."""
+        return not self.rows and 0 < self.files == self.damaged
+
 
 def backtest(
     spark: Any, archive: str | Path, definitions: Definitions, *, out: str | None = None
@@ -110,16 +119,35 @@ def require_files(place: str | Path) -> None:
     read, nothing is known yet.
 
     Raises:
-        BacktestError: *place* is not a directory, or has no file of an archive.
+        BacktestError: *place* is not a folder, or has no file of an archive.
+    """
+    require_folder(place)
+    if is_remote(str(place)):
+        return
+    archive = Path(local_path(str(place)))
+    found = (name for _, _, names in os.walk(archive) for name in names if _is_of_archive(name))
+    if next(found, None) is None:
+        raise BacktestError(f"{archive}: no file of an archive ({', '.join(SUFFIXES)})")
+
+
+def require_folder(place: str | Path) -> None:
+    """Check that *place* is a folder; of what only Spark can read, nothing is known yet.
+
+    Raises:
+        BacktestError: It is not.
     """
     if is_remote(str(place)):
         return
     archive = Path(local_path(str(place)))
+    if not archive.exists():
+        raise BacktestError(f"{archive}: no such folder")
     if not archive.is_dir():
-        raise BacktestError(f"{archive}: not a directory")
-    found = (name for _, _, names in os.walk(archive) for name in names if _is_of_archive(name))
-    if next(found, None) is None:
-        raise BacktestError(f"{archive}: no file of an archive ({', '.join(SUFFIXES)})")
+        raise BacktestError(f"{archive}: a file, and not the folder of an archive")
+
+
+def results_in(folder: str) -> list[str]:
+    """Return the names of the results that a backtest has left in *folder*, on this machine."""
+    return [name for name in RESULTS if (Path(local_path(folder)) / name).exists()]
 
 
 def _is_of_archive(name: str) -> bool:
@@ -223,4 +251,14 @@ def translated() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        raise BacktestError(f"Spark: {first_line(error)}") from error
+        raise BacktestError(f"Spark: {_with_mend(first_line(error))}") from error
+
+
+def _with_mend(text: str) -> str:
+    """*text*, with the option that mends it where Spark lacks a library for a file system."""
+    found = _NO_FILE_SYSTEM.search(text)
+    if found is None:
+        return text
+    library = "hadoop-aws" if "s3a" in found[0] else "LIBRARY"
+    mend = f"--conf spark.jars.packages=org.apache.hadoop:{library}:{hadoop_version()}"
+    return f"{text}; add {mend} (docs/spark.md#hdfs-and-object-stores)"

@@ -21,7 +21,7 @@ def html(result: Result, asked: Sequence[tuple[str, str]]) -> str:
     said = (
         f"<p>{result.messages:,} of {result.rows:,} notifications in"
         f" {plural(result.files, 'file')} match{'es' * (result.messages == 1)}"
-        f"{' at least one filter' if many else ''}: {result.octets:,} octets of payload.</p>"
+        f"{' at least one filter' if many else ''}: {result.octets:,} bytes of payload.</p>"
     )
     unit, rows = over_time(result.hours)
     sections = [
@@ -76,7 +76,7 @@ def _filters(totals: Sequence[Total]) -> str:
     shown = f" The {MOST_FILTERS} busiest are shown." if len(found) > MOST_FILTERS else ""
     return section(
         "Messages by filter",
-        table(("filter", "messages", "octets", "first", "last"), rows),
+        table(("filter", "messages", "bytes", "first", "last"), rows),
         note=f"{len(found):,} of {len(totals):,} filters match something.{shown}",
     )
 

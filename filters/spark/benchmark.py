@@ -200,7 +200,7 @@ def _measure(
     count = len(case.expressions)
     progress.step(
         f"{case.name} {engine}: built in {took.build_seconds:.2f} s,"
-        f" {took.build_seconds / count * 1e6:.0f} us and {took.memory / count:,.0f} octets a filter"
+        f" {took.build_seconds / count * 1e6:.0f} us and {took.memory / count:,.0f} bytes a filter"
     )
     shared = spark.sparkContext.broadcast(few)
     for partitions in plan.partitions:

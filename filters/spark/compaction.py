@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from filters.spark.archive_writing import write_archive
+from filters.spark.archive_writing import remove_empty, write_archive
 from filters.spark.backtest import translated
 from filters.spark.matching import files, notifications
-from filters.spark.paths import absolute, child, escape_pattern, hadoop_path
+from filters.spark.paths import absolute, child, escape_pattern, exists, hadoop_path
 
 NOTES = "_compacted"
 """The folder in an archive with the names of the files whose rows it has; readers skip it."""
@@ -28,6 +28,13 @@ class Compacted:
     damage: tuple[tuple[str, int, str], ...] = ()
     """Files that could not be read to their end: name, rows before the damage, what it is."""
     removed: int = 0
+    left: int = 0
+    """Files of the hour that is not over, which wait for the next time."""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether there were files, and nothing of any could be read."""
+        return not self.rows and 0 < self.files == len(self.damage)
 
 
 def compact(
@@ -47,31 +54,44 @@ def compact(
     """
     with translated():
         target = absolute(target)
-        paths = _over(files(spark.read, absolute(archive)), now or datetime.now(UTC))
+        all_paths = files(spark.read, absolute(archive))
+        over = _is_over(now or datetime.now(UTC))
         notes = child(target, NOTES)
+        was_there = exists(spark, target)
         known = _read_notes(spark, notes)
-        found = [row["path"] for row in paths.select("path").toLocalIterator()]
+        listed = all_paths.select("path", over.alias("over")).toLocalIterator()
+        found, left = [], 0
+        for row in listed:
+            if row["over"]:
+                found.append(row["path"])
+            else:
+                left += 1
         fresh = [path for path in found if _name(path) not in known]
         if not fresh:
             done = Compacted()
         else:
-            done = _merge(_among(spark, paths, fresh), target)
-            damaged = {_name(file) for file, _, _ in done.damage}
-            known |= {_name(path): _name(path) not in damaged for path in fresh}
-            _write_notes(spark, notes, {_name(path): known[_name(path)] for path in fresh})
-        whole = [path for path in found if known[_name(path)]]
+            done = _merge(_among(spark, all_paths, fresh), target)
+            if done.is_unreadable:
+                # Nothing is noted, so that the next run says the same.
+                if not was_there:
+                    remove_empty(spark, target)
+            else:
+                damaged = {_name(file) for file, _, _ in done.damage}
+                known |= {_name(path): _name(path) not in damaged for path in fresh}
+                _write_notes(spark, notes, {_name(path): known[_name(path)] for path in fresh})
+        whole = [path for path in found if known.get(_name(path))]
         removed = _remove(spark, whole) if remove else 0
-    return Compacted(done.files, done.rows, done.damage, removed)
+    return Compacted(done.files, done.rows, done.damage, removed, left)
 
 
-def _over(paths: Any, now: datetime) -> Any:
-    """Those of *paths* whose hour is over, or, in archives without hours, whose day is."""
+def _is_over(now: datetime) -> Any:
+    """Whether the hour of a path is over, or, in archives without hours, its day."""
     from pyspark.sql import functions as F
 
     day = F.regexp_extract("path", r"/day=(\d{4}-\d\d-\d\d)/", 1)
     hour = F.regexp_extract("path", r"/hour=(\d\d)/", 1)
     today = f"{now:%Y-%m-%d}"
-    return paths.where((day < today) | ((day == today) & (hour != "") & (hour < f"{now:%H}")))
+    return (day < today) | ((day == today) & (hour != "") & (hour < f"{now:%H}"))
 
 
 def _among(spark: Any, paths: Any, wanted: Sequence[str]) -> Any:

@@ -39,6 +39,14 @@ def absolute(place: str | Path) -> str:
     return place if isinstance(place, str) and is_url(place) else str(Path(place).absolute())
 
 
+def is_within(place: str, folder: str) -> bool:
+    """Return whether *place* is *folder*, or something in it, as far as their names say; links to
+    folders of this machine are followed."""
+    if is_remote(place) or is_remote(folder):
+        return f"{place.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+    return Path(local_path(place)).resolve().is_relative_to(Path(local_path(folder)).resolve())
+
+
 def child(place: str, name: str) -> str:
     """Return what is called *name* in the folder *place*."""
     return f"{place.rstrip('/')}/{name}"
@@ -48,6 +56,12 @@ def hadoop_path(spark: Any, place: str) -> tuple[Any, Any]:
     """Return *place* as a path of Hadoop, and the file system that it is in."""
     path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(place)
     return path, path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+
+
+def exists(spark: Any, place: str) -> bool:
+    """Return whether there is a file or a folder at *place*, an absolute path or a URL."""
+    path, system = hadoop_path(spark, place)
+    return bool(system.exists(path))
 
 
 def write_text(spark: Any, text: str, place: str) -> None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,8 @@ def require_packages(*names: str) -> None:
     missing = [name for name in names if not _is_installed(name)]
     if missing:
         raise SparkUnavailable(
-            f"this needs {' and '.join(missing)}, which is not installed: {how_to_install('spark')}"
+            f"this needs {listed(missing)}, which {'is' if len(missing) == 1 else 'are'} not"
+            f" installed: {how_to_install('spark')}"
         )
 
 
@@ -128,6 +129,23 @@ def _stop(spark: Any) -> None:
 def java_version(spark: Any) -> str:
     """The version of the Java machine that the driver of *spark* talks to."""
     return str(spark.sparkContext._jvm.java.lang.System.getProperty("java.version"))
+
+
+def hadoop_version() -> str:
+    """The version of Hadoop that pyspark brings, which its libraries have to have, too; VERSION
+    where it cannot be told."""
+    found = importlib.util.find_spec("pyspark")
+    places = (found.submodule_search_locations if found else None) or []
+    for place in places:
+        for jar in Path(place, "jars").glob("hadoop-client-api-*.jar"):
+            return jar.stem.removeprefix("hadoop-client-api-")
+    return "VERSION"
+
+
+def listed(names: Sequence[str]) -> str:
+    """*names* as a sentence lists them: ``a``, ``a and b``, ``a, b and c``."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def first_line(error: Exception) -> str:

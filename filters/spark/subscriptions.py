@@ -35,9 +35,13 @@ def filter_of(value: str | Mapping[str, Any]) -> Filter:
         OtherView: An expression is over another document than the payload.
         ValueError: It is no filter, or one that cannot be compiled.
     """
-    parts = json.loads(value) if isinstance(value, str) else value
+    try:
+        parts = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        parts = None
     if not isinstance(parts, Mapping) or not any(parts.get(name) is not None for name in PARTS):
-        raise ValueError(f"filter has to be an object with {', '.join(PARTS)}")
+        shown = f" and not {value:.40}" if isinstance(value, str) else ""
+        raise ValueError(f"filter has to be an object with {', '.join(PARTS)}{shown}")
     made = Filter(*(tuple(map(_expression, parts.get(name) or ())) for name in PARTS))
     for one in made.expressions:
         if one.view != PAYLOAD:

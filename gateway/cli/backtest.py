@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +12,28 @@ from typing import Annotated, Any
 import typer
 
 from filters import check_engine
-from filters.spark.backtest import Result, require_files, translated
+from filters.spark.backtest import (
+    RESULTS,
+    Result,
+    require_files,
+    require_folder,
+    results_in,
+    translated,
+)
 from filters.spark.backtest import backtest as run_backtest
 from filters.spark.backtest_report import MAX_SAMPLE, busiest, html, over_time
 from filters.spark.charts import shortened
-from filters.spark.definitions import Definitions, make_definition, read_definitions
+from filters.spark.definitions import (
+    Definition,
+    DefinitionError,
+    Definitions,
+    make_definition,
+    read_definitions,
+)
 from filters.spark.following import follow as start_following
 from filters.spark.page import write as write_page
-from filters.spark.paths import absolute, child, is_remote, local_path, write_text
-from filters.spark.session import require_spark, session
+from filters.spark.paths import absolute, child, exists, is_remote, local_path, write_text
+from filters.spark.session import listed, require_spark, session
 from filters.spark.subscription_overlap import Overlap, overlaps
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
@@ -68,7 +81,8 @@ def backtest(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Write matches and counts as Parquet there, and report.html; or a URL.",
+            help="Write matches and counts as Parquet there, and report.html; or a URL. What an"
+            " earlier one left there is replaced.",
         ),
     ] = None,
     follow: Annotated[
@@ -100,10 +114,8 @@ def backtest(
         definitions = _definitions(filters, xpath, topic, ns)
         if engine is not None:
             definitions = replace(definitions, engine=_engine(engine))
-        if not follow:
-            require_files(archive)
-        elif not is_remote(archive) and not Path(local_path(archive)).is_dir():
-            raise CommandFailed(f"{archive}: not a directory")
+        require = require_folder if follow else require_files
+        require(archive)
         if beside is not None and (follow or filters is not None):
             raise typer.BadParameter(
                 "it is for one filter, and without --follow", param_hint="--beside"
@@ -112,6 +124,8 @@ def backtest(
         if follow and out is None:
             raise typer.BadParameter("--follow needs a folder for the matches", param_hint="--out")
         require_spark()
+        if out is not None and not follow and not is_remote(out):
+            _tell_replaced(out, results_in(out))
         if out is not None and not is_remote(out):
             # Before the work, not after it.
             Path(local_path(out)).mkdir(parents=True, exist_ok=True)
@@ -120,12 +134,16 @@ def backtest(
             if follow and out is not None:
                 _follow(spark, archive, definitions, out)
                 return
+            target = absolute(out) if out else None
+            if target is not None and is_remote(target):
+                with translated():
+                    found = [name for name in RESULTS if exists(spark, child(target, name))]
+                _tell_replaced(target, found)
             number = len(definitions)
             note(f"Matching {archive} against {number:,} filter{'s' * (number > 1)} ...")
             shared: Sequence[Overlap] = ()
             if existing is not None:
                 shared = overlaps(spark, archive, definitions.rows[0], existing)
-            target = absolute(out) if out else None
             result = run_backtest(spark, archive, definitions, out=target)
             if target is not None:
                 report = html(result, _asked(archive, filters, xpath, topic, ns))
@@ -140,21 +158,43 @@ def backtest(
         if existing is not None:
             _print_overlaps(result, shared, len(existing))
     if out is not None:
-        note(f"Wrote {', '.join(child(out, one) for one in ('matches', 'counts', 'report.html'))}")
+        note(f"Wrote {', '.join(child(out, one) for one in RESULTS)}")
+    if result.is_unreadable:
+        raise CommandFailed(f"{archive}: nothing could be read in {counted(result.files, 'file')}")
+
+
+def _tell_replaced(out: str, found: Sequence[str]) -> None:
+    """Say which results *found* in *out* are replaced."""
+    if found:
+        note(f"What {out} has is replaced: {listed(found)}")
 
 
 def _definitions(
     filters: Path | None, xpath: str | None, topic: str | None, ns: list[str] | None
 ) -> Definitions:
     if filters is None:
-        namespaces = read_namespaces(ns)
-        one = make_definition(THE_FILTER, xpath=xpath, topic=topic, namespaces=namespaces)
-        return Definitions((one,))
+        return Definitions((_definition(xpath, topic, read_namespaces(ns)),))
     if xpath or topic:
         raise typer.BadParameter(
             "it takes the place of --xpath and --topic", param_hint="--filters"
         )
     return _read(filters)
+
+
+def _definition(xpath: str | None, topic: str | None, namespaces: Mapping[str, str]) -> Definition:
+    """The one filter that the options make.
+
+    Raises:
+        typer.BadParameter: It is not valid; names the option, and what it was given.
+    """
+    # Each alone first: an error names the definition, and so the option.
+    for option, given in (("xpath", xpath), ("topic", topic)):
+        try:
+            alone = {"xpath": None, "topic": None} | {option: given}
+            make_definition(repr(given), namespaces=namespaces, **alone)
+        except DefinitionError as error:
+            raise typer.BadParameter(str(error), param_hint=f"--{option}") from error
+    return make_definition(THE_FILTER, xpath=xpath, topic=topic, namespaces=namespaces)
 
 
 def _read(file: Path) -> Definitions:
@@ -283,6 +323,8 @@ def _with_bars(rows: Sequence[tuple[str, int, int]]) -> list[tuple[str, str, str
 
 def _record(result: Result) -> dict[str, Any]:
     record = asdict(result) | {"messages": result.messages, "bytes": result.octets}
+    for counts in (*record["hours"], *record["totals"]):
+        counts["bytes"] = counts["octets"]  # The old name goes with the next release.
     record["damage"] = [
         {"file": file, "rows": rows, "damage": damage} for file, rows, damage in result.damage
     ]

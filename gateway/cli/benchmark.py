@@ -11,6 +11,7 @@ import typer
 
 from filters.spark.backtest import translated
 from filters.spark.benchmark import Disagreement, Outcome, run, write_figures
+from filters.spark.benchmark_checkpoints import FILE as UNFINISHED
 from filters.spark.benchmark_checkpoints import OtherPlan, Unfinished
 from filters.spark.benchmark_comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.benchmark_plan import PRESETS, Plan, draw_one_of_each
@@ -23,6 +24,7 @@ from filters.spark.footprint import MeasuringFailed
 from filters.spark.message_files import sample_rows
 from filters.spark.page import write as write_page
 from filters.spark.session import require_spark, session
+from filters.spark.xml_rows import check_row_tag
 from filters.workloads import STYLES, Unfit, Vocabulary, expressions
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
@@ -33,6 +35,7 @@ from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
 benchmark = group("benchmark", "Measure parts of Dragoman on this machine, or on a cluster.")
 benchmark.callback()(help_alone)
 
+FIGURES_FILE = "figures.parquet"
 MAX_CORPUS = 50_000
 """Messages that are read of a corpus."""
 
@@ -46,7 +49,9 @@ class Preset(Enum):
 def filters(
     preset: Annotated[
         Preset,
-        typer.Option(help="How much: about a minute, a quarter of an hour, an hour on two cores."),
+        typer.Option(
+            help="How much: on two free cores a minute, or (paper, full) a quarter of an hour."
+        ),
     ] = Preset.SMOKE,
     corpus: Annotated[
         list[str] | None,
@@ -96,7 +101,11 @@ def filters(
     repetitions: Annotated[int | None, typer.Option(metavar="N", min=1, max=1000)] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Repeatable.")] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where figures.parquet and report.html go.")
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where figures.parquet and report.html go; an earlier run there is replaced.",
+        ),
     ] = Path("dragoman-benchmark"),
     resume: Annotated[
         bool,
@@ -124,6 +133,12 @@ def filters(
       dragoman benchmark filters --workload subscriptions.jsonl --corpus samples/ --master local[2]
     """
     settings = read_conf(conf)
+    _look_into(out, resume=resume)
+    if row_tag is not None:
+        try:
+            check_row_tag(row_tag)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--row-tag") from error
     with failures(), _refusals():
         earlier = None if baseline is None else (str(baseline), read_figures(baseline))
         octets = _messages(corpus, row_tag, ns, master, settings) if corpus else ()
@@ -147,12 +162,27 @@ def filters(
             outcome = run(plan, master=master, conf=settings, tell=note, unfinished=unfinished)
     # What was measured is shown even where the disk does not take it.
     _print(outcome, earlier)
-    write_figures(outcome.rows, out / "figures.parquet")
+    write_figures(outcome.rows, out / FIGURES_FILE)
     said = ", ".join(map(str, corpus)) if corpus else "generated"
     report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched", earlier)
     write_page(report, out / "report.html")
     unfinished.remove()
-    note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
+    note(f"Wrote {out / FIGURES_FILE} and {out / 'report.html'}")
+
+
+def _look_into(out: Path, *, resume: bool) -> None:
+    """Say that *out* has an earlier run, which is replaced; see that it has one to resume.
+
+    Raises:
+        typer.BadParameter: It has none.
+    """
+    begun = (out / UNFINISHED).exists()
+    if resume and not begun:
+        raise typer.BadParameter(f"{out} has no unfinished run", param_hint="--resume")
+    if begun and not resume:
+        note(f"The unfinished run in {out} is replaced; --resume would go on with it.")
+    elif (out / FIGURES_FILE).exists():
+        note(f"The earlier run in {out} is replaced.")
 
 
 @contextmanager
@@ -203,10 +233,7 @@ def _elements(
     require_spark()
     note("Starting Spark to read the messages ...")
     with session(master, app="dragoman benchmark", conf=settings) as spark:
-        try:
-            return sample_rows(spark, places, row_tag, MAX_CORPUS, namespaces)
-        except ValueError as error:
-            raise CommandFailed(f"--row-tag: {error}") from error
+        return sample_rows(spark, places, row_tag, MAX_CORPUS, namespaces)
 
 
 def _plan(
@@ -216,7 +243,7 @@ def _plan(
     for name in engines or ():
         why = unavailable(name)
         if why is not None:
-            raise CommandFailed(f"--engine {name}: {why}")
+            raise typer.BadParameter(why, param_hint="--engine")
     given: dict[str, Any] = {}
     for name in workloads or ():
         if name not in STYLES:

@@ -302,7 +302,11 @@ NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 FOREIGN = [
     pytest.param({}, None, id="as ours"),
     pytest.param({"more": [1]}, None, id="a column more"),
-    pytest.param({"payload": None}, "x.parquet: no payload", id="a column less"),
+    pytest.param(
+        {"payload": None},
+        "x.parquet: no column payload; `dragoman archive import` makes",
+        id="a column less",
+    ),
     pytest.param({"payload": [5]}, "payload has the type int64, not string", id="another type"),
     pytest.param(
         {"payload": ["<a/>"], "id": [None]}, "id has the type null, not string", id="null"

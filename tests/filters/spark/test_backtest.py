@@ -179,13 +179,44 @@ def test_the_name_of_an_archive_is_no_pattern(spark: Any, tmp_path: Path) -> Non
 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(BacktestError, match="not a directory"):
+    with pytest.raises(BacktestError, match="no: no such folder"):
         require_files(tmp_path / "no")
+    (tmp_path / "file").touch()
+    with pytest.raises(BacktestError, match="file: a file, and not the folder of an archive"):
+        require_files(tmp_path / "file")
     (tmp_path / "_unfinished.parquet").touch()
     with pytest.raises(BacktestError, match="no file of an archive"):
         require_files(tmp_path)
     write(tmp_path, [storm(1)], "w.jsonl.gz")
     require_files(tmp_path)
+
+
+def test_a_table_that_is_no_archive(spark: Any, tmp_path: Path) -> None:
+    table = str(tmp_path / "events")
+    spark.createDataFrame([("<a/>", "x")], "payload string, id string").write.parquet(table)
+    result = backtest(spark, table, FILTERS)
+    assert result.is_unreadable and result.damaged == result.files
+    assert result.damage[0][2] == (
+        "no column time; `dragoman archive import` makes an archive of such files"
+    )
+
+
+FILE_SYSTEMS = [
+    pytest.param("s3a", r"hadoop\.fs\.s3a\.S3AFileSystem not found", "hadoop-aws", id="s3a"),
+    pytest.param("gopher", 'No FileSystem for scheme "gopher"', "LIBRARY", id="another"),
+]
+
+
+@pytest.mark.parametrize(("scheme", "said", "library"), FILE_SYSTEMS)
+def test_a_library_that_is_missing_is_named(
+    spark: Any, scheme: str, said: str, library: str
+) -> None:
+    if "hadoop-aws" in spark.conf.get("spark.jars.packages", ""):
+        pytest.skip("the library is there")
+    option = rf"--conf spark\.jars\.packages=org\.apache\.hadoop:{library}:\d+\.\d+\.\d+"
+    mend = rf"{option} \(docs/spark\.md#hdfs-and-object-stores\)$"
+    with pytest.raises(BacktestError, match=f"{said}; add {mend}"):
+        backtest(spark, f"{scheme}://bucket/archive", FILTERS)
 
 
 @pytest.mark.parametrize("path", ["file:/a b/c", "file:///a b/c", "/a b/c"])

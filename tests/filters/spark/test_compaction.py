@@ -11,6 +11,7 @@ from filters.archive import Row, read
 from filters.spark.backtest import backtest
 from filters.spark.compaction import compact
 from filters.spark.definitions import Definitions, make_definition
+from filters.spark.paths import is_within
 from tests.filters.spark.conftest import START, storm, write
 
 LATER = START + timedelta(days=2)
@@ -28,7 +29,7 @@ def test_each_row_once_however_often(spark: Any, archive: Path, tmp_path: Path, 
     target = tmp_path / name
     write(archive, [storm(n) for n in range(8)], "twice.parquet")
     first = compact(spark, str(archive), str(target), now=LATER)
-    assert (first.files, first.rows, first.removed) == (5, 48, 0)
+    assert (first.files, first.rows, first.removed, first.left) == (5, 48, 0, 0)
     assert compact(spark, str(archive), str(target), now=LATER).files == 0
     write(archive, [storm(n) for n in range(50, 55)], "w-3-1.parquet")
     assert compact(spark, str(archive), str(target), now=LATER).rows == 5
@@ -52,10 +53,44 @@ def test_whole_files_go_damaged_ones_stay(spark: Any, archive: Path, tmp_path: P
     target = str(tmp_path / "target")
     done = compact(spark, str(archive), target, now=LATER)
     [(name, rows, _)] = done.damage
-    assert (Path(name), done.rows) == (damaged, 29 + rows)
+    assert (Path(name), done.rows, done.left) == (damaged, 29 + rows, 1)
     assert compact(spark, str(archive), target, remove=True, now=LATER).removed == 3
     assert sorted(path.name for path in archive.rglob("w-*")) == ["w-2-2.jsonl.gz", "w-9-9.parquet"]
     assert max(ids_of(spark.read.parquet(target)).values()) == 1
+
+
+def test_tables_that_are_no_archive_are_told_each_time(spark: Any, tmp_path: Path) -> None:
+    table, target = tmp_path / "events", tmp_path / "target"
+    spark.createDataFrame([("<a/>", 1)], "payload string, id int").write.parquet(str(table))
+    for _ in range(2):
+        done = compact(spark, str(table), str(target), now=LATER)
+        assert (done.is_unreadable, done.rows, done.files) == (True, 0, len(done.damage))
+        assert "`dragoman archive import` makes an archive of such files" in done.damage[0][2]
+        assert not target.exists()
+
+
+NAMES = [
+    pytest.param("a", "a", True, id="itself"),
+    pytest.param("b/../a/", "a", True, id="itself by another name"),
+    pytest.param("link", "a", True, id="itself by a link"),
+    pytest.param("a/b", "a", True, id="in it"),
+    pytest.param("ab", "a", False, id="beside it"),
+    pytest.param("a", "a/b", False, id="around it"),
+    pytest.param("file:{here}/a", "a", True, id="file:"),
+    pytest.param("s3a://a/b", "s3a://a/b/", True, id="URL"),
+    pytest.param("s3a://a/bc", "s3a://a/b", False, id="URL beside it"),
+    pytest.param("s3a://a/b", "a/b", False, id="elsewhere"),
+]
+
+
+@pytest.mark.parametrize(("place", "folder", "is_in"), NAMES)
+def test_names_of_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, folder: str, is_in: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    assert is_within(place.format(here=tmp_path), folder) is is_in
 
 
 def test_spark_passes_over_what_is_not_asked_for(spark: Any, archive: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from filters.spark.session import listed
 from tests.filters.spark.conftest import require_spark_here
 
 ROOT = Path(__file__).parents[3]
@@ -76,3 +77,11 @@ def test_what_java_said_is_told() -> None:
     )
     assert "basedir must be absolute: nowhere" in done.stdout
     assert "JAVA_GATEWAY_EXITED" not in done.stdout
+
+
+LISTS = [(["pyspark"], "pyspark"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+
+
+@pytest.mark.parametrize(("names", "said"), LISTS)
+def test_names_are_listed_as_in_a_sentence(names: list[str], said: str) -> None:
+    assert listed(names) == said

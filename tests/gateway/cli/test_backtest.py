@@ -17,7 +17,7 @@ import pytest
 from filters.archive import Row
 from filters.spark.backtest import Hour, Result, Sample, Total
 from filters.spark.backtest_report import MAX_SAMPLE
-from gateway.cli.backtest import THE_FILTER, _print
+from gateway.cli.backtest import THE_FILTER, _print, _record
 from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm, write
 from tests.rigs.ports import free_ports
 from tests.rigs.programs import Program, environment, run
@@ -42,14 +42,34 @@ def only_line(text: str) -> str:
 
 
 ERRORS = [
-    pytest.param(("--xpath", "/a[", "{archive}"), 1, "the filter: the expression", id="XPath"),
     pytest.param(
-        ("--topic", "a b", "{archive}"), 1, 'the filter: "a b" is not a topic name', id="topic"
+        ("--xpath", "/a[", "{archive}"),
+        *(2, "--xpath: '/a[': the expression ends too early"),
+        id="XPath",
     ),
-    pytest.param(("--filters", "no.jsonl", "{archive}"), 1, "no.jsonl: No such file", id="file"),
+    pytest.param(
+        ("--xpath", "/w:a", "--topic", "a", "{archive}"),
+        *(2, "--xpath: '/w:a': the prefix \"w\" of the expression is not declared"),
+        id="prefix",
+    ),
+    pytest.param(
+        ("--xpath", "/a", "--topic", "a b", "{archive}"),
+        *(2, "--topic: 'a b': \"a b\" is not a topic name"),
+        id="topic",
+    ),
+    pytest.param(
+        ("--filters", "broken.json", "{archive}"),
+        *(1, "broken.json: filter 1: filter has to be an object with topics, contents, others"),
+        id="subscriptions",
+    ),
+    pytest.param(
+        ("--filters", "no.jsonl", "{archive}"), 1, "no.jsonl: No such file", id="no filters"
+    ),
     pytest.param(("--filters", "bad.jsonl", "{archive}"), 1, "line 1: not JSON", id="bad line"),
     pytest.param(("--filters", "a", "--xpath", "/a", "{archive}"), 2, "--filters", id="both"),
-    pytest.param(("--xpath", "/a", "nowhere"), 1, "nowhere: not a directory", id="no archive"),
+    pytest.param(("--xpath", "/a", "nowhere"), 1, "nowhere: no such folder", id="no archive"),
+    pytest.param(("--follow", "--out", "a", "no"), 1, "no: no such folder", id="nothing to follow"),
+    pytest.param(("bad.jsonl",), 1, "bad.jsonl: a file, and not the folder of", id="file"),
     pytest.param(("--xpath", "/a", "."), 1, ".: no file of an archive", id="empty archive"),
     pytest.param(("--conf", "memory", "{archive}"), 2, "--conf", id="conf"),
     pytest.param(("--ns", "x", "{archive}"), 2, "--ns", id="namespace"),
@@ -68,8 +88,8 @@ def test_an_error_is_one_line(
 ) -> None:
     cwd = tmp_path / "empty"
     cwd.mkdir()
-    if "bad.jsonl" in arguments:
-        (cwd / "bad.jsonl").write_text("{\n")
+    (cwd / "bad.jsonl").write_text("{\n")
+    (cwd / "broken.json").write_text('[{"id": "s-1", "filter": "storms"}]')
     done = run("backtest", *(part.format(archive=archive) for part in arguments), cwd=cwd)
     assert done.returncode == code
     line = only_line(done.stderr)
@@ -93,6 +113,7 @@ def test_without_the_extra_it_says_which(tmp_path: Path, archive: Path) -> None:
             check=False,
         )
         assert done.returncode == 1
+        assert "this needs pyspark, which is not installed: " in done.stderr
         assert re.search("-m pip install |setup EXTRAS=spark$", only_line(done.stderr).strip())
 
 
@@ -133,6 +154,13 @@ def test_of_a_large_message_the_beginning_is_printed(capsys: pytest.CaptureFixtu
     total = Total(THE_FILTER, 1, 100_007, START, START)
     _print(Result(1, 1, 0, (), (Hour(START, 1, 100_007),), (total,), (sample,)))
     assert max(map(len, capsys.readouterr().out.splitlines())) == MAX_SAMPLE
+
+
+def test_bytes_have_one_name_in_json() -> None:
+    total = Total(THE_FILTER, 1, 7, START, START)
+    record = _record(Result(1, 1, 0, (), (Hour(START, 1, 7),), (total,), ()))
+    assert record["bytes"] == record["hours"][0]["bytes"] == record["totals"][0]["bytes"] == 7
+    assert record["hours"][0]["octets"] == 7, "until the next release"
 
 
 @pytest.mark.nightly

@@ -12,11 +12,28 @@ from tests.rigs.programs import run
 
 ERRORS = [
     pytest.param(
-        ("--engine", "yfilter"), 1, "'yfilter' is not an engine; the engines are", id="engine"
+        ("--engine", "yfilter"), 2, "'yfilter' is not an engine; the engines are", id="engine"
     ),
     pytest.param(("--workload", "xm2"), 2, "neither a file nor one of xm0", id="workload"),
     pytest.param(("--corpus", "no.xml"), 1, "no.xml: ", id="corpus"),
     pytest.param(("--preset", "huge"), 2, "--preset", id="preset"),
+    pytest.param(
+        ("--resume",), 2, "--resume: dragoman-benchmark has no unfinished run", id="nothing begun"
+    ),
+    pytest.param(
+        ("--resume", "--out", "done"), 2, "--resume: done has no unfinished run", id="all is done"
+    ),
+    pytest.param(
+        ("--out", "done", "--baseline", "no"), 1, "The earlier run in done is replaced", id="done"
+    ),
+    pytest.param(
+        ("--out", "begun", "--baseline", "no"), 1, "unfinished run in begun is replaced", id="begun"
+    ),
+    pytest.param(
+        ("--corpus", "{plain}", "--row-tag", "w:event>"),
+        *(2, "--row-tag: 'w:event>' is not the name of an element"),
+        id="row tag",
+    ),
     pytest.param(("--filters", "0"), 2, "--filters", id="no filters"),
     pytest.param(("--conf", "x=1"), 2, "--conf", id="conf"),
     pytest.param(("--baseline", "no"), 1, "no: No such file or directory", id="baseline"),
@@ -32,12 +49,16 @@ def test_an_error_is_one_line(
 ) -> None:
     plain = tmp_path / "plain.xml"
     plain.write_text("<a/>")
+    for folder, name in (("done", "figures.parquet"), ("begun", "unfinished.jsonl")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).touch()
     given = (one.format(plain=plain) for one in arguments)
     done = run("benchmark", "filters", *given, cwd=tmp_path)
     assert done.returncode == code
     [line] = done.stderr.splitlines()
     assert line.startswith("dragoman: ") and said in line
     assert done.stdout == ""
+    assert [path.stat().st_size for path in tmp_path.glob("*/*")] == [0, 0]
 
 
 OLD_JAVA = """#!/bin/sh
@@ -123,12 +144,14 @@ def test_one_large_file_and_an_earlier_run(tmp_path: Path) -> None:
         *("--engine", "reference", "--master", "local[1]"),
         *(part for pair in SMALL.items() for part in ("--conf", "=".join(pair))),
     )
-    for out, more in (("old", ()), ("new", ("--baseline", "old", "--resume"))):
+    for out, more in (("old", ()), ("new", ("--baseline", "old")), ("new", ())):
         done = run("benchmark", "filters", *options, "--out", out, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        assert ("The earlier run in new is replaced" in done.stderr) == (out == "new" and not more)
         assert "100 verdicts agree, 1 matches in 50 messages" in done.stderr
-    assert "Compared with old, in us/message:" in done.stdout
-    assert "Compared with before" in (tmp_path / "new" / "report.html").read_text()
+        if "--baseline" in more:
+            assert "Compared with old, in us/message:" in done.stdout
+            assert "Compared with before" in (tmp_path / "new" / "report.html").read_text()
 
 
 FORGETFUL = """

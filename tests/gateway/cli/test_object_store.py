@@ -35,10 +35,14 @@ def test_import_compact_and_ask(tmp_path: Path) -> None:
             return json.loads(done.stdout)
 
         cold = "s3a://bucket/an archive"
-        assert told("archive", "import", "given.jsonl", cold) == {"rows": 20, "left_out": 0}
+        assert told("archive", "import", "given.jsonl", cold) == {
+            "rows": 20,
+            "left_out": 0,
+            "faults": [],
+        }
         compacted = told("archive", "compact", "--remove", "hot", cold)
-        assert compacted == {"files": 1, "rows": 5, "removed": 1, "damaged": []}
+        assert compacted == {"files": 1, "rows": 5, "removed": 1, "left": 0, "damaged": []}
         found = told("backtest", "--xpath", "/storm[speed > 3]", "--out", "s3a://bucket/out", cold)
         assert (found["rows"], found["messages"], found["damaged"]) == (25, 17, 0)
         again = told("archive", "import", "s3a://bucket/out/matches", "local")
-        assert again == {"rows": 17, "left_out": 0}
+        assert again == {"rows": 17, "left_out": 0, "faults": []}
