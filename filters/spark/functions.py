@@ -254,10 +254,10 @@ def _check_table(columns: Sequence[str]) -> None:
 
 def _column(name: str, function: Callable[..., Any], type: str, columns: Mapping[str, Any]) -> Any:
     """Return a column of *type* by *function* from *columns*, by the names of their parameters."""
-    signature = Signature(name, tuple(columns), len(columns))
-    make = arrow_function(name, partial(signature.checked, function), type)
+    require_packages("pyspark", "pyarrow")
     require_columns(name, columns)
-    return make(*columns.values())
+    signature = Signature(name, tuple(columns), len(columns))
+    return arrow_function(name, partial(signature.checked, function), type)(*columns.values())
 
 
 def arrow_function(name: str, function: Callable[..., Any], type: str) -> Any:

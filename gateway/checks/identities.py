@@ -41,6 +41,10 @@ def check_identities(settings: Settings) -> Iterator[Finding]:
         few = f"{', '.join(rows[:5])}{' ...' if len(rows) > 5 else ''}"
         text = f"{few}: the subject alone counts, whichever of {authorities} authorities has"
         yield warn("identities", f"{text} certified it; add `authority`, the name of one")
+    if unnamed := [*found.rows_without_deliveries()]:
+        few = f"{', '.join(unnamed[:5])}{' ...' if len(unnamed) > 5 else ''}"
+        text = f"{few}: rules of `ca:` let such users subscribe, and deliver nothing to them"
+        yield warn("identities", f"{text}; add `authority`, the name of one")
     if path.stat().st_mode & 0o077:
         text = f"others can read {path}, and guess passwords; set its mode to 600"
         yield warn("identities", text)

@@ -48,11 +48,7 @@ class CertificateProofs:
             if (name := users.get((subject, issuer))) is not None:
                 user = self._identities.user_of_name[name]
                 return Identity(
-                    f"user:{name}",
-                    frozenset(user.roles),
-                    tenant=user.tenant,
-                    # Deliveries know those that rows name, and no others (`authorities_of`).
-                    authorities=frozenset() if issuer is None else frozenset({issuer}),
+                    f"user:{name}", frozenset(user.roles), tenant=user.tenant, authorities=names
                 )
         found = Identity(f"cert:{subject}")
         if not issuers:

@@ -63,7 +63,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from filters import FilterError, Reason, Refused
 from gateway.security.passwords import is_hash
-from gateway.security.principals import issued_by, owner_in
+from gateway.security.principals import CERTIFIED, issued_by, owner_in
 from gateway.security.rights import (
     ALL_RIGHTS,
     EVERYBODY,
@@ -292,6 +292,18 @@ class Identities(_Row):
         for number, rights in enumerate(self.rights, start=1):
             if rights.names_subjects_alone:
                 yield f"rights row {number}"
+
+    def rows_without_deliveries(self) -> Iterator[str]:
+        """The rows that make certificates a user's, and name no authority, where rules let those
+        whom an authority has certified subscribe: to the user nothing is delivered by them."""
+        if not any(
+            Right.SUBSCRIBE in rule.rights and any(one.startswith(CERTIFIED) for one in rule.who)
+            for rule in self.policy.rules
+        ):
+            return
+        for number, row in enumerate(self.certificates, start=1):
+            if row.authority is None:
+                yield f"certificates row {number}"
 
     def problems(self) -> Iterator[str]:
         """What fits the form and cannot be meant."""

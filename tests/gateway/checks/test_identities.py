@@ -67,6 +67,15 @@ CHANGES: dict[str, tuple[Callable[[Path], object], Verdict, str]] = {
         Verdict.WARN,
         "without a quota of messages: acme",
     ),
+    "a user by any authority, and rights by one": (
+        lambda path: path.write_text(
+            f"{path.read_text()}\n[[certificates]]\nsubject = 'CN=tug'\nuser = 'administrator'\n"
+            "[[authorities]]\nname = 'port'\nfile = 'port.pem'\n"
+            "[[rights]]\nwho = ['ca:port']\nmay = ['subscribe']\n"
+        ),
+        Verdict.WARN,
+        "certificates row 1: rules of `ca:` let such users subscribe, and deliver nothing",
+    ),
     "an authority without its file": (
         lambda path: path.write_text(
             f"{path.read_text()}\n[[authorities]]\nname = 'port'\nfile = 'port.pem'\n"
