@@ -16,7 +16,7 @@ from lxml import etree
 
 from tests.rigs.envelopes import WSE11, WSNT, Message, children, next_number
 from tests.rigs.ports import free_ports
-from tests.rigs.waiting import DEADLINE
+from tests.rigs.waiting import DEADLINE, until
 
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _NUMBER = re.compile(rb"<n>([^<]+)</n>")
@@ -296,6 +296,7 @@ class Consumers:
         await self.leave()
         for _turn in range(5):  # Those that were accepted are made, then lost.
             await asyncio.sleep(0)
+        await until(lambda: not self.connections)
 
     @property
     def away(self) -> bool:
