@@ -25,6 +25,7 @@ from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 from tests.rigs.examples import NIGHT
 from tests.rigs.hang_watch import HangWatch
+from tests.rigs.ports import free_ports
 from tests.rigs.repeats import repeated
 from tests.rigs.stalls import stalled
 
@@ -68,6 +69,13 @@ def material(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return samples.write(tmp_path_factory.mktemp("samples"))
     folder: Path = request.getfixturevalue("shared")
     return folder
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """As pytest-asyncio's, but that the system gives it to nobody else."""
+    (port,) = free_ports(1)
+    return port
 
 
 @pytest.fixture(scope="session", autouse=True)
