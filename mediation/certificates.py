@@ -42,6 +42,18 @@ def read_certificates(pem: bytes) -> list[x509.Certificate]:
         raise ValueError(str(error)) from error
 
 
+def subject_of(der: bytes) -> str:
+    """The subject of a certificate in DER, in the form of RFC 4514.
+
+    Raises:
+        ValueError: It is none, or its subject cannot be read.
+    """
+    try:
+        return read_certificate(der).subject.rfc4514_string()
+    except UNREADABLE_CERTIFICATE as error:
+        raise ValueError(str(error)) from error
+
+
 def extension_of(certificate: x509.Certificate, kind: type[V]) -> V | None:
     """The extension of a *kind*; None where there is none.
 

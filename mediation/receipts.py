@@ -27,7 +27,7 @@ from lxml import etree
 
 from filters import Reason, Refused
 from mediation import names
-from mediation.certificates import read_certificate
+from mediation.certificates import subject_of
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import read_message
 from mediation.soap.envelopes import text_of, write_envelope, xml_text
@@ -176,7 +176,7 @@ def _of_envelope(octets: bytes, trust: Trust) -> Receipt:
     acknowledged = {one.identifier: str(one.ranges) for one in said.acknowledgements}
     if not (ids or digest or acknowledged):
         raise ReceiptInvalid("It says of no message that it was received.")
-    return Receipt(_subject(signed.certificate), now, tuple(ids), digest, acknowledged)
+    return Receipt(subject_of(signed.certificate), now, tuple(ids), digest, acknowledged)
 
 
 def _digest_in(information: etree._Element) -> tuple[bytes, str]:
@@ -214,15 +214,11 @@ def _of_token(token: str, trust: Trust) -> Receipt:
         raise ReceiptInvalid("The receipt is not what was signed.") from None
     ids = tuple(str(one) for one in claims["ids"][:MAX_IDS])
     digest = base64.b64decode(claims["sha-256"], validate=True)
-    return Receipt(_subject(chain[0]), time, ids, digest)
+    return Receipt(subject_of(chain[0]), time, ids, digest)
 
 
 def _decoded(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
-def _subject(certificate: bytes) -> str:
-    return read_certificate(certificate).subject.rfc4514_string()
 
 
 def _registry() -> jws.JWSRegistry:

@@ -41,9 +41,9 @@ from mediation.tenants import all_topics_of, as_its_tenant_knows_it, tenant_of_t
 
 logger = logging.getLogger(__name__)
 
+NOT_CHECKED = "it could not be checked, by an error of the gateway, which is in its log"
 TURN = 32
 """Messages that are matched in a row before other tasks of the event loop run."""
-NOT_CHECKED = "it could not be checked, by an error of the gateway, which is in its log"
 TURN_SECONDS = 0.0005
 """While there are several tenants: seconds for which messages are matched, and their deliveries
 begun, in a row. A turn of 32 messages of a tenant with 20 consumers each takes 0.1 s, for which no

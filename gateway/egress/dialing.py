@@ -27,7 +27,7 @@ from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy, TunnelRefused
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import FailureKind, SendFailed
-from gateway.model.hosts import IPAddress, hosts_reached
+from gateway.model.hosts import IPAddress, hosts_behind
 from gateway.security.tls import client_context
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -116,7 +116,7 @@ class Dialer:
             return True
         if (route.host if isinstance(route, Detour) else route[1]) in forbidden:
             return False
-        return self._proxy is not None or hosts_reached(connection.peer).isdisjoint(forbidden)
+        return self._proxy is not None or hosts_behind(connection.peer).isdisjoint(forbidden)
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.

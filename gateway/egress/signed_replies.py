@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from filters import Reason, Refused
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 from gateway.parsing import SMALL, Busy, Parsing
-from mediation.certificates import read_certificate
+from mediation.certificates import subject_of
 
 if TYPE_CHECKING:
     from mediation.ws_security import Trust
@@ -122,7 +122,7 @@ def _signer_of(octets: bytes, rule: ReplyRule, request: Request, learnt: set[str
     signed = verify_message(octets, rule.trust, now=now, learnt=learnt)
     if signed is None:
         raise Refused(Reason.SIGNATURE_REFUSED, "its answer is not signed")
-    subject = read_certificate(signed.certificate).subject.rfc4514_string()
+    subject = subject_of(signed.certificate)
     if rule.subject is not None and subject != rule.subject:
         raise Refused(Reason.SIGNATURE_REFUSED, f"its answer is signed by {subject[:80]}")
     reply = read_reply(octets, names=learnt)

@@ -118,9 +118,9 @@ def ipv4_within(address: IPAddress) -> tuple[IPv4Address, ...]:
 
 @lru_cache(maxsize=4096)
 def reached_host(address: str) -> str:
-    """Return the host at which what is sent to *address*, of a socket, arrives, as it is counted
-    (whether it is forbidden says `hosts_reached`):
-    the IPv4 address within it, where there is one. A text that is no address stays as it is."""
+    """Return the host at which what is sent to *address*, of a socket, arrives, as it is counted:
+    the IPv4 address within it, where there is one. A text that is no address stays as it is. For
+    whether it is forbidden all of `hosts_behind` count."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -129,7 +129,7 @@ def reached_host(address: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def hosts_reached(address: str) -> frozenset[str]:
+def hosts_behind(address: str) -> frozenset[str]:
     """Return the names of all hosts at which what is sent to *address*, of a socket, may arrive: of
     it itself, and of the IPv4 addresses within it."""
     try:

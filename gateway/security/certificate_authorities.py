@@ -8,6 +8,7 @@ with another key certifies under the same names is another's.
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,11 @@ from cryptography.x509.verification import (
 )
 
 from mediation.certificate_chains import has_issued, is_authority
-from mediation.certificates import read_certificate, read_certificates
+from mediation.certificates import (
+    UNREADABLE_CERTIFICATE,
+    read_certificate,
+    read_certificates,
+)
 
 MOST = 8
 """The most certificates of an authority's file: its own, and those between it and users."""
@@ -73,13 +78,11 @@ def load_authority(name: str, path: Path) -> CertificateAuthority:
 def roots_in(files: Iterable[Path]) -> frozenset[str]:
     """Return the keys, as `CertificateAuthority.key_id`, of the authorities in *files* of PEM that
     none of the others has certified. What cannot be read has none."""
-    found: list[x509.Certificate] = []
+    authorities: dict[str, x509.Certificate] = {}
     for path in files:
-        try:
-            found += read_certificates(path.read_bytes())
-        except (OSError, ValueError):
-            continue
-    authorities = {_key_id(one): one for one in found if is_authority(one)}
+        with suppress(OSError, ValueError):
+            found = read_certificates(path.read_bytes())
+            authorities |= {_key_id(one): one for one in found if is_authority(one)}
     return frozenset(
         key
         for key, one in authorities.items()
@@ -88,7 +91,10 @@ def roots_in(files: Iterable[Path]) -> frozenset[str]:
 
 
 def _key_id(certificate: x509.Certificate) -> str:
-    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    try:
+        key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    except UNREADABLE_CERTIFICATE as error:
+        raise ValueError(f"its key cannot be read: {error}") from error
     return hashlib.sha256(key).hexdigest()[:32]
 
 
@@ -100,7 +106,7 @@ def certified_by(
         leaf = read_certificate(certificate)
         now = datetime.now(UTC)
         return tuple(one for one in authorities if one.certifies(leaf, now))
-    except ValueError:
+    except UNREADABLE_CERTIFICATE:
         return ()
 
 

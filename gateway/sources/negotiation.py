@@ -26,6 +26,8 @@ INSTALL = "install Dragoman with the extra negotiate"
 MOST_STEPS = 4
 """Requests of one exchange."""
 _threads = ThreadPoolExecutor(8, "negotiate")
+"""A token of NTLM takes a millisecond. Those of Kerberos may wait for a server, and only here: the
+gateway's usual threads read files, and serve the console."""
 T = TypeVar("T")
 _TOKEN = re.compile(r"(?:^|,)\s*Negotiate(?:\s+([A-Za-z0-9+/]+=*))?\s*(?=,|$)", re.IGNORECASE)
 

@@ -287,6 +287,7 @@ class Requester:
             raise NotAuthorized(str(failed)) from failed
         try:
             user, password = self._authentication.password_of(source)
+            # An answer has its own limit: the rest is for tokens.
             async with asyncio.timeout(2 * (seconds or self._seconds)):
                 return await negotiate(
                     lambda one: self._post(one, seconds, connection), request, user, password

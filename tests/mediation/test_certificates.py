@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from filters import Refused
+from gateway.security.certificate_authorities import load_authority, roots_in
 from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import parse_identities
 from mediation.certificates import read_certificate, read_certificates
@@ -66,7 +67,7 @@ def spoilt() -> Iterator[bytes]:
         yield CERTIFICATE[:at]
 
 
-def events() -> Callable[[bytes], object]:
+def events(_: Path) -> Callable[[bytes], object]:
     verifier = EventVerifier(read_trusted_signers(PEM))
 
     def verify(der: bytes) -> object:
@@ -80,36 +81,59 @@ def events() -> Callable[[bytes], object]:
     return verify
 
 
-def discovery() -> Callable[[bytes], object]:
+def discovery(_: Path) -> Callable[[bytes], object]:
     verifier = Verifier(DiscoveryTrust(entities=read_anchors(PEM)))
     return lambda der: verifier._signer((der,), Role.ENTITY, NOW)
 
 
-def signed_messages() -> Callable[[bytes], object]:
+def signed_messages(_: Path) -> Callable[[bytes], object]:
     trust = read_trust(PEM)
     return lambda der: trust.check((der,), NOW)
 
 
-def identities() -> Callable[[bytes], object]:
-    path = Path("identities.toml")
-    return CertificateProofs(parse_identities(b"", path), path.parent).identity
+def identities(folder: Path) -> Callable[[bytes], object]:
+    path = folder / "identities.toml"
+    return CertificateProofs(parse_identities(b"", path), folder).identity
 
 
-DOORS: dict[str, Callable[[], Callable[[bytes], object]]] = {
+def authorities(folder: Path) -> Callable[[bytes], object]:
+    """As `identities`, where an authority has a row."""
+    path = folder / "identities.toml"
+    (folder / "port.pem").write_bytes(PEM)
+    rows = b"[[authorities]]\nname = 'port'\nfile = 'port.pem'\n"
+    return CertificateProofs(parse_identities(rows, path), folder).identity
+
+
+DOORS: dict[str, Callable[[Path], Callable[[bytes], object]]] = {
     "signed events": events,
     "topic discovery": discovery,
     "signed messages": signed_messages,
     "mutual TLS": identities,
+    "mutual TLS, with authorities": authorities,
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_is_no_certificate_is_refused(door: str) -> None:
-    show, refused = DOORS[door](), 0
+def test_what_is_no_certificate_is_refused(door: str, tmp_path: Path) -> None:
+    show, refused = DOORS[door](tmp_path), 0
     for der in spoilt():
         try:
             refused += show(der) is None
         except Refused:
+            refused += 1
+    assert refused > 500
+
+
+def test_an_authority_that_cannot_be_read_raises_one_kind_of_error(tmp_path: Path) -> None:
+    """So that a file of it that is exchanged does not end the gateway."""
+    refused = 0
+    for der in spoilt():
+        file = b"-----BEGIN CERTIFICATE-----\n%s\n-----END CERTIFICATE-----\n" % b64encode(der)
+        (tmp_path / "port.pem").write_bytes(file)
+        roots_in([tmp_path / "port.pem"])
+        try:
+            load_authority("port", tmp_path / "port.pem")
+        except ValueError:
             refused += 1
     assert refused > 500
 
