@@ -5,7 +5,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from lxml import etree
@@ -18,14 +17,11 @@ pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Of its own deprecated modules.
-    from sdc11073.consumer.subscription import ConsumerSubscription
     from sdc11073.definitions_sdc import SdcV1Definitions
-    from sdc11073.pysoap.msgfactory import MessageFactory
     from sdc11073.pysoap.msgreader import MessageReader
-    from sdc11073.pysoap.soapclient import SoapClient
-    from sdc11073.xml_types.addressing_types import EndpointReferenceType
-    from sdc11073.xml_types.eventing_types import FilterType
-    from sdc11073.xml_types.mex_types import GetMetadata, HostedServiceType
+    from sdc11073.xml_types.mex_types import GetMetadata
+
+from tests.rigs.sdc_subscriptions import subscription
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -49,48 +45,13 @@ def clients() -> Iterator[list[Any]]:
         client.close()
 
 
-def subscription(
-    run: Running, notify_to: str, end_to: str, clients: list[Any], **parameters: Any
-) -> Any:
-    """One of its subscriptions, its messages made and read with its default settings."""
-    reader = MessageReader(SdcV1Definitions, None, LOGGER)
-
-    def client(address: str) -> Any:
-        netloc = urlsplit(address).netloc
-        one = SoapClient(netloc, 10.0, LOGGER, None, SdcV1Definitions, reader)
-        one.connect()
-        clients.append(one)
-        return one
-
-    reference = EndpointReferenceType()
-    reference.Address = f"{run.url}/soap"
-    hosted = HostedServiceType()
-    hosted.EndpointReference = [reference]
-    wanted = FilterType()
-    wanted.text = ACTION
-    wanted.Dialect = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01/Action"
-    one = ConsumerSubscription(
-        MessageFactory(SdcV1Definitions, None, LOGGER),
-        SdcV1Definitions.data_model,
-        client,
-        hosted,
-        wanted,
-        notify_to,
-        end_to,
-        "",
-    )
-    for name, value in parameters.items():
-        setattr(one, name, value)
-    return one
-
-
 async def test_a_subscription_lives_and_ends(
     gateway: Running, consumer: Consumers, clients: list[Any]
 ) -> None:
     """It validates what it sends with the schema of WS-Eventing, in which ``wse:Identifier`` has
     no attribute: a reference parameter of that name could never be echoed."""
     url, end = consumer.fresh(), consumer.fresh()
-    one = subscription(gateway, url, end, clients)
+    one = subscription(gateway.url, ACTION, url, end, clients)
     await asyncio.to_thread(one.subscribe, 600)
     assert one.is_subscribed and one.granted_expires == 600
     assert one.subscribe_response.SubscriptionManager.ReferenceParameters
@@ -116,9 +77,8 @@ async def test_its_end_names_it_by_what_it_gave(
     for key in keys:
         key.text = "urn:uuid:mine"
     url, end = consumer.fresh(), consumer.fresh()
-    one = subscription(
-        gateway, url, end, clients, notify_to_identifier=keys[0], end_to_identifier=keys[1]
-    )
+    one = subscription(gateway.url, ACTION, url, end, clients)
+    one.notify_to_identifier, one.end_to_identifier = keys
     await asyncio.to_thread(one.subscribe, 600)
     await gateway.publish(EVENT, action=ACTION)
     for address in (url, end):
@@ -139,7 +99,7 @@ async def test_events_of_a_publisher_in_ws_notification(
     """They have no action but the one that is made of their root element, on which it filters; as
     event sink it reads what comes, and ends as any other."""
     url, end = consumer.fresh(), consumer.fresh()
-    one = subscription(gateway, url, end, clients)
+    one = subscription(gateway.url, ACTION, url, end, clients)
     await asyncio.to_thread(one.subscribe, 600)
     for payload in (EVENT.replace("Alarm", "Metric"), EVENT):
         await gateway.publish(notify(notification_message(payload, "alarms")))

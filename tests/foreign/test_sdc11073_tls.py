@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -25,16 +24,11 @@ pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Of its own deprecated modules.
     from sdc11073.certloader import SSLContextContainer, mk_ssl_contexts
-    from sdc11073.consumer.subscription import ConsumerSubscription
     from sdc11073.definitions_sdc import SdcV1Definitions
-    from sdc11073.pysoap.msgfactory import MessageFactory
     from sdc11073.pysoap.msgreader import MessageReader
-    from sdc11073.pysoap.soapclient import SoapClient
-    from sdc11073.xml_types.addressing_types import EndpointReferenceType
-    from sdc11073.xml_types.eventing_types import FilterType
-    from sdc11073.xml_types.mex_types import HostedServiceType
 
 from tests.rigs.sdc_device import METRICS, Device
+from tests.rigs.sdc_subscriptions import subscription
 
 pytestmark = [
     pytest.mark.slow,
@@ -126,29 +120,6 @@ class Operator:
         return f"/sources/{added['id']}"
 
 
-def subscription(url: str, tls: ssl.SSLContext, notify_to: str, opened: list[Any]) -> Any:
-    """One of its subscriptions at the gateway."""
-    reader = MessageReader(SdcV1Definitions, None, LOGGER)
-
-    def client(address: str) -> Any:
-        one = SoapClient(urlsplit(address).netloc, 10.0, LOGGER, tls, SdcV1Definitions, reader)
-        one.connect()
-        opened.append(one)
-        return one
-
-    reference = EndpointReferenceType()
-    reference.Address = f"{url}/soap"
-    hosted = HostedServiceType()
-    hosted.EndpointReference = [reference]
-    wanted = FilterType()
-    wanted.text = METRICS
-    wanted.Dialect = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01/Action"
-    return ConsumerSubscription(
-        MessageFactory(SdcV1Definitions, None, LOGGER), SdcV1Definitions.data_model, client,
-        hosted, wanted, notify_to, notify_to, "",
-    )  # fmt: skip
-
-
 async def test_a_report_from_its_provider_to_its_consumer(tmp_path: Path) -> None:
     ward, opened = Ward(tmp_path), list[Any]()
     own = ward.contexts("consumer")
@@ -159,7 +130,7 @@ async def test_a_report_from_its_provider_to_its_consumer(tmp_path: Path) -> Non
     ):
         url = f"https://{LOCAL}:{run.port}"
         try:
-            one = subscription(url, own.client_context, address, opened)
+            one = subscription(url, METRICS, address, address, opened, tls=own.client_context)
             await asyncio.to_thread(one.subscribe, 600)
             assert one.is_subscribed
             operator = Operator(run, own.client_context)
@@ -195,7 +166,8 @@ async def test_nobody_without_a_certificate(tmp_path: Path) -> None:
         thermometer(ward.contexts("device")) as device,
     ):
         url = f"https://{LOCAL}:{run.port}"
-        one = subscription(url, nobody, f"https://{LOCAL}:9/", opened)
+        sink = f"https://{LOCAL}:9/"
+        one = subscription(url, METRICS, sink, sink, opened, tls=nobody)
         try:
             await asyncio.to_thread(one.subscribe, 600)
         except (OSError, http.client.HTTPException):
