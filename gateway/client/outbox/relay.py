@@ -90,22 +90,21 @@ class Relay:
         self._why = ""
 
     async def run(self) -> None:
-        """Send until the runner stops, and what is there then, as long as it is taken."""
+        """Send until the runner stops; then what is there, as long as it is taken."""
         sent: Sequence[int] = ()
-        failed = False
-        while not (failed and self._runner.stopping):
-            failed = True
+        ended = False
+        while not ended:
+            # Asked before the look: what was committed during it is seen by the next one only.
+            ended = stopping = self._runner.stopping
             self._runner.clear()
             try:
                 batch = await self._database.run(partial(self._next, sent))
                 sent = ()
                 if batch:
                     sent = await self._send(batch)
-                if self._runner.stopping and not sent:
-                    return
-                if not batch:
+                else:
                     await self._runner.rest(POLL)
-                failed = False
+                ended = stopping and not sent
             except (SQLAlchemyError, StorageUnavailable, OSError) as error:
                 log.warning("the database of the outbox does not answer: %s", _line(error))
                 await self._runner.pause(PAUSES.seconds(2))
