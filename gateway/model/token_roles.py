@@ -1,6 +1,6 @@
 """Roles that tokens said their users have: a value that the store and security share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,9 +11,11 @@ class TokenRoles:
         owner: The user, as the store knows it: with its tenant.
         issuer: Whose token it was.
         until: Until when they count for what the user has subscribed to, in POSIX seconds.
+        issued: When that token was issued, in POSIX seconds; 0 where it does not say so.
     """
 
     owner: str
     issuer: str
     roles: frozenset[str]
     until: float
+    issued: float = field(default=0.0, compare=False)

@@ -268,6 +268,7 @@ class Authentication:
             issuer=issuer.issuer,
             shown=claims.roles,
             roles_days=issuer.roles_days,
+            issued=claims.issued,
         )
 
     def _tenant_of(self, claims: TokenClaims, issuer: Issuer) -> str:

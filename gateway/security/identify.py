@@ -209,7 +209,7 @@ class Identification:
         """Go by the roles that the token of *identity* said, for what its user subscribed to."""
         owner = owner_in(identity.tenant, identity.owner)
         shown, days = identity.shown, identity.roles_days
-        if self.roles_of_tokens.show(owner, identity.issuer, shown, days):
+        if self.roles_of_tokens.show(owner, identity.issuer, shown, days, identity.issued):
             self.forget_grants([owner])
 
     def forget_grants(self, owners: Iterable[str]) -> None:

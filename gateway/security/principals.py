@@ -101,6 +101,7 @@ class Identity:
         issuer: Of the token that proved it; empty where another credential did.
         shown: The roles that this token said.
         roles_days: Days for which these count for what it has subscribed to.
+        issued: When this token was issued, in seconds since 1970; 0 where it does not say so.
     """
 
     owner: str
@@ -113,6 +114,7 @@ class Identity:
     roles_days: int = 0
     authorities: frozenset[str] = frozenset()
     """The names of those that have certified it."""
+    issued: float = field(default=0.0, compare=False)
 
     @property
     def names(self) -> frozenset[str]:

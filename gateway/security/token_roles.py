@@ -1,13 +1,14 @@
 """Roles that tokens said their users have: what a user subscribed to is delivered by them when the
 token itself is gone.
 
-They count until the user shows another token, until they have not been shown for as many days as
-the row of the issuer says (``roles_days``), and while that row is there.
+They count until the user shows a token that was issued later, until they have not been shown for as
+many days as the row of the issuer says (``roles_days``), and while that row is there.
 """
 
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gateway.model.token_roles import TokenRoles
 
@@ -18,7 +19,7 @@ AGAIN = 3600.0
 
 
 class RolesOfTokens:
-    """The roles that users showed last, by their names in the store."""
+    """The roles by the newest token that each user showed, by the users' names in the store."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, TokenRoles] = OrderedDict()
@@ -26,17 +27,25 @@ class RolesOfTokens:
         self._taken: dict[str, TokenRoles] = {}
         """Changes that are being kept."""
 
-    def show(self, owner: str, issuer: str, roles: frozenset[str], days: int) -> bool:
-        """Note that a token of *issuer* said *roles* of *owner*. Returns whether these are others
-        than before."""
-        until = time.time() + days * 86400.0
+    def show(
+        self, owner: str, issuer: str, roles: frozenset[str], days: int, issued: float = 0.0
+    ) -> bool:
+        """Note that a token of *issuer*, *issued* in POSIX seconds, said *roles* of *owner*.
+        Returns whether these are others than before. What a token says that is older than one that
+        was shown before is not noted: it would bring back roles that were taken away since."""
+        now = time.time()
+        until, issued = now + days * 86400.0, min(issued, now)
         former = self._of.get(owner)
         if former is None and not roles:
             return False
+        if former is not None and former.issuer == issuer and issued < former.issued:
+            return False
         same = former is not None and (former.issuer, former.roles) == (issuer, roles)
         if former is not None and same and abs(until - former.until) < AGAIN:
+            if issued > former.issued:
+                self._of[owner] = replace(former, issued=issued)
             return False
-        self._put(shown := TokenRoles(owner, issuer, roles, until))
+        self._put(shown := TokenRoles(owner, issuer, roles, until, issued))
         self._changed[owner] = shown
         return not same
 
@@ -82,6 +91,8 @@ class RolesOfTokens:
         for one in kept:
             former = self._of.get(one.owner)
             if former == one or one.owner in self._changed or one.owner in self._taken:
+                continue
+            if former is not None and former.issuer == one.issuer and one.issued < former.issued:
                 continue
             self._put(one)
             if former is None or (former.issuer, former.roles) != (one.issuer, one.roles):

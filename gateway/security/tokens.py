@@ -43,12 +43,14 @@ class TokenClaims:
     Attributes:
         until: When it expires, in seconds since 1970.
         tenant: The tenant that it names; None where its issuer's tokens name none.
+        issued: When it was issued, in seconds since 1970; 0 where it does not say so.
     """
 
     name: str
     roles: frozenset[str]
     until: float
     tenant: str | None = None
+    issued: float = 0.0
 
 
 def is_token(text: str) -> bool:
@@ -108,7 +110,8 @@ def verify_token(
         tenant = claim(claims, issuer.tenant_claim)
         if not isinstance(tenant, str) or not tenant:  # It is not the default tenant's.
             raise TokenRefused(f"it has no {issuer.tenant_claim}")
-    return TokenClaims(name, _roles(claims, issuer.roles), float(claims["exp"]), tenant)
+    until, issued = float(claims["exp"]), float(claims.get("iat", 0.0))
+    return TokenClaims(name, _roles(claims, issuer.roles), until, tenant, issued)
 
 
 def _expected(issuer: Issuer, nonce: str | None) -> dict[str, Any]:

@@ -528,5 +528,6 @@ token_roles = Table(
     Column("roles", Text, nullable=False),
     Column("until", Float, nullable=False),
     Column("written", Float, nullable=False, index=True),
+    Column("issued", Float, nullable=False, server_default="0"),
 )
 """Roles that tokens said their users have: until then they count for what these subscribed to."""

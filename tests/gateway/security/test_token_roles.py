@@ -91,6 +91,37 @@ def test_an_issuer_whose_roles_count_for_fewer_days_than_before() -> None:
     assert other.find("user:a") == withdrawn
 
 
+def test_an_older_token_brings_no_role_back() -> None:
+    """Here, at other gateways and after a restart; a token of another issuer is another matter."""
+    known, other = RolesOfTokens(), RolesOfTokens()
+    now = time.time()
+    assert known.show("user:a", ISSUER, WARD, 1, now - 60.0)
+    before = known.take_changes()
+    assert known.show("user:a", ISSUER, frozenset(), 1, now - 30.0), "withdrawn"
+    withdrawn = known.take_changes()
+    assert not known.show("user:a", ISSUER, WARD, 1, now - 60.0)
+    assert not known.show("user:a", ISSUER, WARD, 1), "it does not say when it was issued"
+    assert not known.has_changed
+    assert known.show("user:a", ISSUER, WARD, 1, now - 30.0), "issued in the same second"
+    assert other.learn(withdrawn) == ["user:a"]
+    assert other.learn(before) == []
+    assert not other.show("user:a", ISSUER, WARD, 1, now - 60.0)
+    assert other.show("user:a", "https://other.example", WARD, 1, now - 60.0)
+
+
+def test_the_same_roles_of_a_newer_token() -> None:
+    known = RolesOfTokens()
+    now = time.time()
+    known.show("user:a", ISSUER, WARD, 1, now - 60.0)
+    known.note_kept(kept := known.take_changes())
+    assert not known.show("user:a", ISSUER, WARD, 1, now - 30.0)
+    assert not known.has_changed
+    assert known.learn(kept) == []
+    assert not known.show("user:a", ISSUER, frozenset(), 1, now - 45.0)
+    assert known.show("user:a", ISSUER, frozenset(), 1, now + 3600.0), "a clock that is ahead"
+    assert known.show("user:a", ISSUER, WARD, 1, time.time()), "does not count for an hour"
+
+
 async def test_rows_of_what_was_shown(store: Store) -> None:
     one = TokenRoles("user:a", ISSUER, WARD, 100.0)
     before = TokenRoles("user:a", ISSUER, frozenset(), 500.0)
@@ -100,6 +131,12 @@ async def test_rows_of_what_was_shown(store: Store) -> None:
     assert found == [one], "shown last, though it counts for a shorter time"
     later = await store.submit(lambda rows: token_roles.learn(rows, moment + 60.0))
     assert later[0] == [] and later[1] >= moment
+    newer = TokenRoles("user:a", ISSUER, frozenset(), 100.0, issued=20.0)
+    older = TokenRoles("user:a", ISSUER, WARD, 100.0, issued=10.0)
+    await store.submit(lambda rows: token_roles.write(rows, [newer]))
+    await store.submit(lambda rows: token_roles.write(rows, [older]))
+    [[stays], _] = await store.submit(lambda rows: token_roles.learn(rows, 0.0))
+    assert stays == newer and stays.issued == 20.0
     await store.submit(lambda rows: token_roles.delete_old(rows, 100.0))
     assert (await store.submit(lambda rows: token_roles.learn(rows, 0.0)))[0] == []
 
@@ -195,6 +232,30 @@ async def test_the_token_that_was_shown_last_counts(tmp_path: Path) -> None:
             await run.quiet()
             assert await publish(run, ward, 2) == 202
             assert (await consumer.next(url)).number == "2", "the one before went to nobody"
+            await run.quiet()
+
+
+async def test_a_token_that_was_issued_before_brings_no_role_back(tmp_path: Path) -> None:
+    """Though it is valid, and may publish by that role itself."""
+    file, now = tmp_path / "identities.toml", int(time.time())
+    create_identities(file)
+    with identity_provider() as provider:
+        file.write_text(file.read_text() + RULES.format(provider.issuer, provider.issuer))
+        older = provider.token(roles=["ward"], iat=now - 60)
+        newer = provider.token(roles=[], iat=now - 30)
+        publisher = provider.token(sub="publisher", roles=["ward"])
+        async with Consumers() as consumer, running(tmp_path / "data", identities=file) as run:
+            url = consumer.fresh()
+            envelope = SPEAKER.envelope(SPEAKER.wse_subscribe(url), message_id="urn:uuid:s")
+            answer = await run.post(envelope, type=SPEAKER.type, authorization=f"Bearer {older}")
+            assert answer.status == 200, answer.body
+            assert await publish(run, newer, 0) == 403
+            assert await publish(run, older, 1) == 202
+            assert await publish(run, publisher, 2) == 202
+            await run.quiet()
+            newest = provider.token(roles=["ward"], iat=now)
+            assert await publish(run, newest, 3) == 202
+            assert (await consumer.next(url)).number == "3", "those before went to nobody"
             await run.quiet()
 
 
