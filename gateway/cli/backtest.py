@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,21 +124,28 @@ def backtest(
         if follow and out is None:
             raise typer.BadParameter("--follow needs a folder for the matches", param_hint="--out")
         require_spark()
-        if out is not None and not follow and not is_remote(out):
-            _tell_replaced(out, results_in(out))
         if out is not None and not is_remote(out):
+            folder = Path(local_path(out))
+            _check_place(out, lambda name: (folder / name).exists(), follow=follow)
+            if not follow:
+                _tell_replaced(out, results_in(out))
             # Before the work, not after it.
-            Path(local_path(out)).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         note("Starting Spark ...")
         with session(master, app="dragoman backtest", conf=settings) as spark:
+            target = absolute(out) if out else None
+
+            def has(name: str) -> bool:
+                with translated():
+                    return exists(spark, child(str(target), name))
+
+            if target is not None and is_remote(target):
+                _check_place(target, has, follow=follow)
             if follow and out is not None:
                 _follow(spark, archive, definitions, out)
                 return
-            target = absolute(out) if out else None
             if target is not None and is_remote(target):
-                with translated():
-                    found = [name for name in RESULTS if exists(spark, child(target, name))]
-                _tell_replaced(target, found)
+                _tell_replaced(target, [name for name in RESULTS if has(name)])
             number = len(definitions)
             note(f"Matching {archive} against {number:,} filter{'s' * (number > 1)} ...")
             shared: Sequence[Overlap] = ()
@@ -161,6 +168,18 @@ def backtest(
         note(f"Wrote {', '.join(child(out, one) for one in RESULTS)}")
     if result.is_unreadable:
         raise CommandFailed(f"{archive}: nothing could be read in {counted(result.files, 'file')}")
+
+
+def _check_place(out: str, has: Callable[[str], bool], *, follow: bool) -> None:
+    """See that one who follows an archive, and one who does not, do not write to the same place.
+
+    Raises:
+        CommandFailed: What *out* has is the other's.
+    """
+    if follow and has("matches") and not has("checkpoint"):
+        raise CommandFailed(f"{out}: has the matches of a backtest: follow into another folder")
+    if not follow and has("checkpoint"):
+        raise CommandFailed(f"{out}: backtest --follow writes there: name another folder")
 
 
 def _tell_replaced(out: str, found: Sequence[str]) -> None:

@@ -76,6 +76,16 @@ ERRORS = [
     pytest.param(("--follow", "{archive}"), 2, "--out", id="follow without a place"),
     pytest.param(("--beside", "a", "--follow", "{archive}"), 2, "--beside", id="beside a stream"),
     pytest.param(
+        ("--follow", "--out", "done", "{archive}"),
+        *(1, "done: has the matches of a backtest: follow into another folder"),
+        id="follow into results",
+    ),
+    pytest.param(
+        ("--out", "followed", "{archive}"),
+        *(1, "followed: backtest --follow writes there: name another folder"),
+        id="results into what follows",
+    ),
+    pytest.param(
         ("--engine", "yfilter", "{archive}"), 2, "'yfilter' is not an engine", id="engine"
     ),
     pytest.param((), 2, "ARCHIVE", id="nothing"),
@@ -90,6 +100,8 @@ def test_an_error_is_one_line(
     cwd.mkdir()
     (cwd / "bad.jsonl").write_text("{\n")
     (cwd / "broken.json").write_text('[{"id": "s-1", "filter": "storms"}]')
+    for folder in ("done/matches", "followed/matches", "followed/checkpoint"):
+        (cwd / folder).mkdir(parents=True)
     done = run("backtest", *(part.format(archive=archive) for part in arguments), cwd=cwd)
     assert done.returncode == code
     line = only_line(done.stderr)
