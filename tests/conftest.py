@@ -20,7 +20,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from filters.matching.engines.choice import engine_note
-from tests.rigs import fork_server, open_streams, samples, servers, temporary_folders, workers
+from tests.rigs import (
+    accepted_connections,
+    fork_server,
+    open_streams,
+    samples,
+    servers,
+    temporary_folders,
+    workers,
+)
 from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 from tests.rigs.examples import NIGHT
@@ -116,9 +124,7 @@ def _repeat(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A connection that a broker does not close in time is left to pika, whose socket is there until
-    # the collector comes, in any later test. What asyncio leaves is a transport, and fails one.
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
+    accepted_connections.close_forgotten()
     open_streams.watch()
     temporary_folders.choose()
     config.pluginmanager.register(HangWatch())

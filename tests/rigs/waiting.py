@@ -35,6 +35,30 @@ async def until(holds: Callable[[], object | Awaitable[object]], seconds: float 
             await asyncio.sleep(pause)
 
 
+async def seconds_of(waiting: Awaitable[object]) -> float:
+    """Wait, and return how many seconds that took, but for those in which a busy machine did not
+    run this event loop."""
+    stood_still, asleep_since = 0.0, time.monotonic()
+
+    def lateness() -> float:
+        return max(0.0, time.monotonic() - asleep_since - 2 * PAUSE)
+
+    async def notice() -> None:
+        nonlocal stood_still, asleep_since
+        while True:
+            asleep_since = time.monotonic()
+            await asyncio.sleep(PAUSE)
+            stood_still += lateness()
+
+    noticing = asyncio.create_task(notice())
+    began = time.monotonic()
+    try:
+        await waiting
+        return time.monotonic() - began - stood_still - lateness()
+    finally:
+        noticing.cancel()
+
+
 def _pause(began: float) -> float:
     return min(max(PAUSE, SHARE * (time.monotonic() - began)), LONGEST_PAUSE)
 

@@ -1,7 +1,7 @@
 """Sources of the settings."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,17 @@ async def some() -> AsyncIterator[Producers]:
         yield those
 
 
-async def live(gateway: Running, number: int) -> set[str]:
-    """Wait until so many sources are live, and no others are there; their ids."""
+async def live(gateway: Running, number: int, *, new: int, before: Set[str]) -> set[str]:
+    """Wait until so many sources are live, *new* of them none of those *before*, and no others are
+    there; their ids."""
     ids: set[str] = set()
 
     async def holds() -> bool:
         listed = json.loads((await gateway.api("GET", "/sources")).body)["sources"]
         ids.clear()
         ids.update(one["id"] for one in listed if one["added_by"] == "settings")
-        return len(ids) == number and all(one["state"] == "live" for one in listed)
+        right = len(ids) == number and len(ids - before) == new
+        return right and all(one["state"] == "live" for one in listed)
 
     await until(holds)
     return ids
@@ -53,15 +55,16 @@ async def test_they_follow_the_settings(
     for row in rows[1:]:
         row["password_variable"] = "CAMERA_PASSWORD"
     async with running(data=tmp_path / "data", sources=rows) as gateway:
-        first = await live(gateway, 3)
+        first = await live(gateway, 3, new=3, before=frozenset())
     cameras[1].password = "another"
     monkeypatch.setenv("CAMERA_PASSWORD", "another")
     async with running(data=tmp_path / "data", sources=rows[:2]) as gateway:
-        second = await live(gateway, 2)
-        assert len(first & second) == 1  # The one whose password is as it was.
+        second = await live(
+            gateway, 2, new=1, before=first
+        )  # Of the other the password is as it was.
         await cameras[2].asked("Unsubscribe")
     async with running(data=tmp_path / "data", sources=rows[:2]) as gateway:
-        assert await live(gateway, 2) == second
+        assert await live(gateway, 2, new=0, before=second) == second
 
 
 async def test_a_password_that_is_not_there_is_told(tmp_path: Path) -> None:
