@@ -6,13 +6,15 @@ a process that is killed, or two that send at the same time, send some again and
 the inbox knows what comes again by its source and id.
 """
 
+import asyncio
 import logging
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -60,6 +62,20 @@ class Destination:
     others: tuple[str, ...] = ()
 
 
+class _Found(NamedTuple):
+    """What there was to send.
+
+    Attributes:
+        batch: What is sent next.
+        are_some_dead: Some expired before that.
+        leader: The other process that sends, and until when it has leave to.
+    """
+
+    batch: Sequence[_Row] = ()
+    are_some_dead: bool = False
+    leader: tuple[str, float] | None = None
+
+
 class Relay:
     """Sends the messages for one destination.
 
@@ -86,35 +102,59 @@ class Relay:
         self._source = f"{{{json_member('source', source)},"
         self._secret = secret
         self._owner = uuid.uuid4().hex
+        self._lead = f"sends to {to.url}"[:255]
+        self._has_led = False
+        self._leader: tuple[str, float] | None = None
+        self._sent: Sequence[int] = ()
         self._failures = 0
         self._why = ""
 
     async def run(self) -> None:
         """Send until the runner stops; then what is there, as long as it is taken."""
-        sent: Sequence[int] = ()
         ended = False
         while not ended:
             # Asked before the look: what was committed during it is seen by the next one only.
-            ended = stopping = self._runner.stopping
+            stopping, goes_on = self._runner.stopping, False
             self._runner.clear()
             try:
-                batch = await self._database.run(partial(self._next, sent))
-                sent = ()
-                if batch:
-                    sent = await self._send(batch)
-                else:
-                    await self._runner.rest(POLL)
-                ended = stopping and not sent
+                goes_on = await self._look()
             except (SQLAlchemyError, StorageUnavailable, OSError) as error:
                 log.warning("the database of the outbox does not answer: %s", _line(error))
                 await self._runner.pause(PAUSES.seconds(2))
             except Exception:
                 log.exception("messages to %s could not be sent", shown(self._to.url))
                 await self._runner.pause(PAUSES.seconds(4))
+            ended = stopping and not goes_on
+        if self._has_led:
+            with suppress(SQLAlchemyError, StorageUnavailable, OSError):
+                await self._database.run(self._give_up_lead)
 
-    def _next(self, sent: Sequence[int], transaction: Transaction) -> list[_Row]:
+    async def _look(self) -> bool:
+        """Look for messages once, and send them.
+
+        Returns:
+            Whether there may be more that are taken now.
+        """
+        found = await self._database.run(self._next)
+        self._sent = ()
+        if found.batch:
+            return await self._send(found.batch)
+        if found.are_some_dead:
+            return True
+        if not self._runner.stopping:
+            await self._runner.rest(POLL)
+            return False
+        if found.leader is None:
+            return False
+        # One that is alive extends its lease, and sends; one that was killed leaves it behind.
+        is_alive, self._leader = self._leader not in (None, found.leader), found.leader
+        await asyncio.sleep(POLL)
+        return not is_alive
+
+    def _next(self, transaction: Transaction) -> _Found:
         """Remove what was sent, and read what is next."""
-        _remove(sent, transaction)
+        if self._sent:
+            transaction.change(delete(outbox).where(outbox.c.position.in_(self._sent)))
         now = time.time()
         own = outbox.c
         found = select(
@@ -126,65 +166,91 @@ class Relay:
             found = found.where(own.topic.not_in(self._to.others))
         rows = transaction.rows(found.order_by(own.position).limit(MOST))
         # An outbox where nothing waits is not written to.
-        if not rows or not self._leads(transaction, now):
-            return []
+        if not rows:
+            return _Found()
+        if not self._leads(transaction, now):
+            return _Found(leader=self._leader_in(transaction))
         late = [row[0] for row in rows if row[4] is not None and row[4] <= now]
         if late:
             _bury(late, "it expired before it was sent", transaction)
-        return _fitting([row for row in rows if row[0] not in late])
+        return _Found(_fitting([row for row in rows if row[0] not in late]), bool(late))
 
     def _leads(self, transaction: Transaction, now: float) -> bool:
         """Whether this process sends to the destination, for `LEASE` seconds from now."""
-        own, name = states.c, f"sends to {self._to.url}"[:255]
+        own = states.c
         values = {"value": self._owner, "until": now + LEASE}
-        mine = (own.name == name) & ((own.value == self._owner) | (own.until <= now))
-        if transaction.change(update(states).where(mine).values(values)):
-            return True
-        transaction.insert_new(states, [{"name": name, **values}])
-        return transaction.rows(select(own.value).where(own.name == name)) == [(self._owner,)]
+        mine = (own.name == self._lead) & ((own.value == self._owner) | (own.until <= now))
+        if not transaction.change(update(states).where(mine).values(values)):
+            transaction.insert_new(states, [{"name": self._lead, **values}])
+            holder = self._leader_in(transaction)
+            if holder is None or holder[0] != self._owner:
+                return False
+        self._has_led = True
+        return True
 
-    async def _send(self, batch: list[_Row]) -> list[int]:
-        """Send a batch until it is taken, or the runner stops.
+    def _leader_in(self, transaction: Transaction) -> tuple[str, float] | None:
+        """Who sends to the destination, and until when."""
+        own = states.c
+        rows = transaction.rows(select(own.value, own.until).where(own.name == self._lead))
+        return (str(rows[0][0]), float(rows[0][1])) if rows else None
+
+    def _give_up_lead(self, transaction: Transaction) -> None:
+        """Let another process send at once, such as the next run of the same program."""
+        own = states.c
+        mine = (own.name == self._lead) & (own.value == self._owner)
+        transaction.change(update(states).where(mine).values(until=0.0))
+
+    async def _send(self, batch: Sequence[_Row]) -> bool:
+        """Post a batch once; pause where it is not taken.
 
         Returns:
-            The positions of what was taken.
+            Whether some of it was taken, or will never be: then there may be more.
         """
         status = await self._post(batch)
+        if status in REFUSED:
+            return await self._send_each(batch)
         if status is None or status >= 300:
-            if status in REFUSED:
-                return await self._send_each(batch)
-            await self._failed(batch)
-            return []
-        if self._failures:
-            log.info("messages go to %s again", shown(self._to.url))
-        self._failures = 0
-        return [row[0] for row in batch]
+            await self._failed(batch[0])
+            return False
+        self._taken(batch)
+        return True
 
-    async def _send_each(self, batch: list[_Row]) -> list[int]:
-        """Send messages one by one: at least one of them is refused for good, and is dead."""
-        taken: list[int] = []
+    async def _send_each(self, batch: Sequence[_Row]) -> bool:
+        """Post messages one by one: at least one of them is refused for good, and is dead."""
+        taken: list[_Row] = []
+        are_some_dead = False
         for row in batch:
             status = await self._post([row])
             if status is not None and status < 300:
-                taken.append(row[0])
+                taken.append(row)
             elif status in REFUSED:
+                are_some_dead = True
                 log.error("message %s is dead: %s", row[0], self._why)
                 await self._database.run(partial(_bury, [row[0]], self._why))
             else:
+                await self._failed(row)
                 break
-        return taken
+        self._taken(taken)
+        return bool(taken) or are_some_dead
 
-    async def _failed(self, batch: list[_Row]) -> None:
+    def _taken(self, rows: Sequence[_Row]) -> None:
+        """Have messages removed that were taken."""
+        self._sent = [row[0] for row in rows]
+        if rows and self._failures:
+            log.info("messages go to %s again", shown(self._to.url))
+            self._failures = 0
+
+    async def _failed(self, first: _Row) -> None:
         if not self._failures:
             log.warning("messages to %s wait: %s", shown(self._to.url), self._why)
         self._failures += 1
         own = outbox.c
-        note = update(outbox).where(own.position == batch[0][0])
+        note = update(outbox).where(own.position == first[0])
         note = note.values(attempts=own.attempts + 1, error=self._why)
         await self._database.run(lambda transaction: transaction.change(note))
         await self._runner.pause(PAUSES.seconds(self._failures))
 
-    async def _post(self, batch: list[_Row]) -> int | None:
+    async def _post(self, batch: Sequence[_Row]) -> int | None:
         """Post a batch; the status, or None."""
         events = [
             write_data(self._source + attributes[1:], bytes(body), content_type)
@@ -203,11 +269,6 @@ class Relay:
             said = answer.body[:500].decode(errors="replace")
             self._why = f"{shown(self._to.url)} answered {answer.words}: {said}"
         return answer.status
-
-
-def _remove(positions: Sequence[int], transaction: Transaction) -> None:
-    if positions:
-        transaction.change(delete(outbox).where(outbox.c.position.in_(positions)))
 
 
 def _bury(positions: Sequence[int], reason: str, transaction: Transaction) -> None:

@@ -56,38 +56,60 @@ def store_in(database: Database, session: Any, store: Store, committed: Callable
 
 
 class _Pending:
-    """What is stored when a session is committed, or a savepoint of it."""
+    """What is stored when a session's transaction is committed, each with the savepoint in which it
+    was published: rolled back with that, it is never stored."""
 
     def __init__(self, session: Session) -> None:
         self._waiting: list[tuple[Any, Store]] = []
         self._committed: dict[Callable[[], None], None] = {}
         event.listen(session, "before_commit", self._store)
         event.listen(session, "after_commit", self._tell)
-        event.listen(session, "after_transaction_end", self._forget)
+        event.listen(session, "after_rollback", self._drop)
+        event.listen(session, "after_transaction_end", self._hand_on)
 
     def add(self, session: Session, store: Store, committed: Callable[[], None]) -> None:
-        """Store something when the innermost transaction is committed."""
-        transaction = session.get_nested_transaction() or session.get_transaction()
-        if transaction is None:
+        """Store something when all transactions around are committed, innermost first."""
+        if session.get_transaction() is None:
             session.connection()
-            transaction = session.get_transaction()
-        self._waiting.append((transaction, store))
+        self._waiting.append((_innermost(session), store))
         self._committed[committed] = None
 
     def _store(self, session: Session) -> None:
+        """Store all, unless this is the commit of a savepoint: it may yet be rolled back with what
+        is around it."""
+        if session.get_nested_transaction() is None:
+            self._insert(session.connection())
+        elif self._waiting:
+            # Or of the transaction, while a savepoint is open: nothing else tells of that.
+            event.listen(session.connection(), "commit", self._insert)
+
+    def _insert(self, connection: Connection) -> None:
         waiting, self._waiting = self._waiting, []
-        if waiting:
-            transaction = ConnectionTransaction(session.connection())
-            for _, store in waiting:
-                store(transaction)
+        transaction = ConnectionTransaction(connection)
+        for _, store in waiting:
+            store(transaction)
 
     def _tell(self, session: Session) -> None:
-        committed, self._committed = self._committed, {}
-        for tell in committed:
-            tell()
+        if session.get_nested_transaction() is None:
+            committed, self._committed = self._committed, {}
+            for tell in committed:
+                tell()
 
-    def _forget(self, session: Session, transaction: Any) -> None:
-        self._waiting = [each for each in self._waiting if each[0] is not transaction]
+    def _drop(self, session: Session) -> None:
+        ended = _innermost(session)
+        self._waiting = [each for each in self._waiting if each[0] is not ended]
+
+    def _hand_on(self, _: Session, ended: Any) -> None:
+        """Give what was published in a savepoint that has ended to the transaction around it."""
+        self._waiting = [
+            (ended.parent if within is ended else within, store)
+            for within, store in self._waiting
+            if within is not ended or ended.parent is not None
+        ]
+
+
+def _innermost(session: Session) -> Any:
+    return session.get_nested_transaction() or session.get_transaction()
 
 
 _pending: WeakKeyDictionary[Session, _Pending] = WeakKeyDictionary()

@@ -1,10 +1,8 @@
 """Messages are given to functions once, in order by key, in the transaction that takes them."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import pymysql
 import pytest
@@ -13,14 +11,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from gateway.client.outbox import Backoff, Dead, Fault, Inbox, Message, Outbox
-from gateway.client.outbox.databases import AnyDatabase, EngineDatabase
 from gateway.client.outbox.tables import DEAD, DONE
 from gateway.client.outbox.tables import inbox as rows
-from gateway.client.outbox.transactions import Transaction
-from gateway.reliability.storage import StorageUnavailable
 from tests.rigs.outbox import ASYNC, SYNC, count, database, engine_of, items, taken
 from tests.rigs.ports import free_ports
-from tests.rigs.waiting import DEADLINE, until, wait_until
+from tests.rigs.waiting import until, wait_until
 
 SOON = Backoff(0.01, 0.05)
 
@@ -78,43 +73,6 @@ def test_messages_come_once_and_in_order_by_key(engine: Engine) -> None:
         assert [each for each in got if each // 5 * 5 % 3 == key] == [
             each for each in range(100) if each // 5 * 5 % 3 == key
         ]
-
-
-class Looked(EngineDatabase):
-    """Calls back once, between the end of a look for messages and the moment when the one who
-    looked is told what there is."""
-
-    after_look: Callable[[], None] | None = None
-
-    async def run(self, work: Callable[[Transaction], Any]) -> Any:
-        found = await super().run(work)
-        after_look, self.after_look = self.after_look, None
-        if after_look is not None:
-            after_look()
-        return found
-
-
-@pytest.mark.parametrize("failure", [None, StorageUnavailable("it is locked"), ValueError()])
-def test_what_was_committed_before_the_end_is_sent(failure: Exception | None, lite: Engine) -> None:
-    inbox = Inbox(lite)
-    inbox.on("orders")(take)
-    url = listening(inbox)
-    database = Looked(lite)
-    outbox = Outbox(cast(AnyDatabase, database), url)
-    told = threading.Event()
-
-    def publish_and_end() -> None:
-        publish(outbox, lite, 1)
-        outbox._end()
-        told.set()
-        if failure is not None:
-            raise failure
-
-    with inbox, outbox:
-        database.after_look = publish_and_end
-        assert told.wait(DEADLINE)
-        outbox.close()
-        assert outbox.waiting() == 0
 
 
 def test_what_a_function_changed_is_undone_where_it_fails_and_others_go_on(engine: Engine) -> None:

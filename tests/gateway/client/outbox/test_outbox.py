@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 import transaction
+from hypothesis import example, given
+from hypothesis import strategies as st
 from lxml import etree
 from pydantic import BaseModel
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, create_engine, delete, event, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, SessionTransaction
 
 from gateway.client.errors import GatewayError
 from gateway.client.outbox import Outbox
@@ -74,6 +76,79 @@ def test_a_savepoint_takes_its_messages_with_it(engine: Engine) -> None:
         with session.begin_nested():
             outbox.publish("orders", 2, session, id="kept")
     assert {id for id, _ in stored(engine)} == {"before", "kept"}
+
+
+class Savepoints:
+    """A transaction with savepoints within each other, each of whose sales has a message."""
+
+    def __init__(self, session: Session, outbox: Outbox) -> None:
+        self._session, self._outbox = session, outbox
+        self._root = session.begin()
+        self._open: list[SessionTransaction] = []
+        self._sales = 0
+
+    def sell(self) -> None:
+        self._sales += 1
+        self._session.execute(insert(sold).values(item=str(self._sales)))
+        self._outbox.publish("orders", self._sales, self._session, id=str(self._sales))
+
+    def save(self) -> None:
+        self._open.append(self._session.begin_nested())
+
+    def commit(self) -> None:
+        self._pop(-1).commit()
+
+    def roll_back(self) -> None:
+        self._pop(-1).rollback()
+
+    def commit_around(self) -> None:
+        self._pop(-2).commit()
+
+    def roll_back_around(self) -> None:
+        self._pop(-2).rollback()
+
+    def _pop(self, at: int) -> SessionTransaction:
+        """The innermost (-1), or the one around that; what is within it ends with it."""
+        ended = [self._root, self._root, *self._open][at]
+        del self._open[at:]
+        return ended
+
+
+STEPS = (
+    *(Savepoints.sell, Savepoints.save, Savepoints.commit, Savepoints.roll_back),
+    *(Savepoints.commit_around, Savepoints.roll_back_around),
+)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine whose driver begins no transactions by itself: it would not roll back savepoints."""
+    with engine_of("sqlite", tmp_path_factory.mktemp("begun")) as usual:
+        Outbox(usual, NOWHERE).create_tables()
+        engine = create_engine(usual.url)
+        event.listen(engine, "connect", lambda driver, _: setattr(driver, "isolation_level", None))
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        yield engine
+        engine.dispose()
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=12), st.booleans())
+@example([STEPS[at] for at in (0, 1, 1, 2, 3)], True)
+@example([STEPS[at] for at in (0, 1, 0, 4)], False)
+def test_what_is_committed_has_its_messages_and_what_is_rolled_back_none(
+    begun: Engine, steps: list[Callable[[Savepoints], None]], commits: bool
+) -> None:
+    for table in (sold, rows):
+        with begun.begin() as connection:
+            connection.execute(delete(table))
+    with Session(begun) as session:
+        transaction = Savepoints(session, Outbox(begun, NOWHERE))
+        for step in steps:
+            if session.in_transaction():
+                step(transaction)
+        if commits:
+            session.commit()
+    assert [id for id, _ in stored(begun)] == items(begun, sold)
 
 
 def test_a_connection_commits_its_messages_or_none(engine: Engine) -> None:
