@@ -4,12 +4,43 @@ program's event loop."""
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 FUNCTION = 30.0
 """Seconds that a coroutine of an application has: it holds locks of the store."""
+
+
+class FunctionExited(Exception):
+    """A function of a program raised what ends a thread or a task, and not just a call."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Call a function of a program: if it exits, or what it awaits was cancelled, only this fails.
+
+    Else it would end the work of all: nothing more would be given to any function, without a word.
+
+    Raises:
+        FunctionExited
+    """
+    try:
+        yield
+    except (asyncio.CancelledError, SystemExit) as error:
+        if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            raise
+        raise FunctionExited(f"it raised {error!r}") from error
+
+
+def _is_being_cancelled() -> bool:
+    """Whether the caller's own task is to end."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # No event loop runs in this thread.
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 @dataclass(slots=True)
@@ -31,8 +62,10 @@ class Calls:
 
         Raises:
             TimeoutError: It is a coroutine, and has not ended in time; it does not begin later.
+            FunctionExited: It raised SystemExit, or what it awaited was cancelled.
         """
-        found = function(argument)
+        with contained():
+            found = function(argument)
         if not inspect.isawaitable(found):
             return found
         loop = self.loop if self.loop is not None and self.loop.is_running() else self.fallback()
@@ -45,7 +78,8 @@ class Calls:
             if late.is_set():  # Cancelling alone would let it run as far as it first waits.
                 return found.close() if inspect.iscoroutine(found) else None
             async with asyncio.timeout(self.seconds):
-                return await found
+                with contained():
+                    return await found
 
         future = asyncio.run_coroutine_threadsafe(within(), loop)
         try:

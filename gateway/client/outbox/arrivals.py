@@ -34,6 +34,7 @@ class Answer:
 
 
 LATER = Answer(503, "The database does not answer.", (("Retry-After", "2"),))
+STOPPED = Answer(503, "Nothing is delivered here: the log says why.", (("Retry-After", "30"),))
 FORBIDDEN = Answer(401, "The signature is missing, old or wrong.")
 
 

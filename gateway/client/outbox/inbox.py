@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from filters import Refused
 from gateway.client.outbox.arrivals import (
     FORBIDDEN,
     LATER,
+    STOPPED,
     Answer,
     Headers,
     handshake,
@@ -35,7 +35,6 @@ from gateway.client.outbox.tables import DONE, inbox
 from gateway.client.outbox.transactions import Transaction
 from gateway.client.outbox.web import Listening, answer_asgi, answer_wsgi
 from gateway.client.outbox.workers import DeliveryWorker
-from gateway.reliability.storage import StorageUnavailable
 from mediation.cloudevents import read_secret
 
 log = logging.getLogger("dragoman.outbox")
@@ -160,7 +159,7 @@ class Inbox(Runner):
         try:
             await self.create_tables_async()
             await self._database.run(partial(store_arrivals, taken))
-        except (SQLAlchemyError, StorageUnavailable) as error:
+        except Exception as error:  # Drivers of asyncio, and Django, have errors of their own.
             return _unstored(error)
         self.wake()
         return Answer(204)
@@ -174,12 +173,14 @@ class Inbox(Runner):
             self.create_tables()
             with self._database.begin() as transaction:
                 store_arrivals(taken, transaction)
-        except (SQLAlchemyError, StorageUnavailable) as error:
+        except Exception as error:  # Drivers of asyncio, and Django, have errors of their own.
             return _unstored(error)
         self.wake()
         return Answer(204)
 
     def _read(self, headers: Headers, body: bytes) -> Answer | list[dict[str, Any]]:
+        if self.has_failed:
+            return STOPPED
         if self._secret is not None and not is_signed(headers, body, self._secret):
             return FORBIDDEN
         try:
@@ -237,7 +238,7 @@ class Inbox(Runner):
             try:
                 while await self._database.run(self._forget_some):
                     pass
-            except (SQLAlchemyError, StorageUnavailable) as error:
+            except Exception as error:
                 log.warning("old messages could not be removed: %s", error)
             await self.pause(FORGETTING)
 

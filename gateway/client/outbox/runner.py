@@ -31,6 +31,8 @@ class Runner:
         self._task: asyncio.Task[None] | None = None
         self._stop = self._woken = asyncio.Event()
         self._failure: BaseException | None = None
+        self.has_failed = False
+        """Its work ended by an error, and does not go on."""
         self._source = ""
         self._lock = threading.Lock()
 
@@ -139,8 +141,6 @@ class Runner:
         try:
             asyncio.run(self._live(ready))
         except BaseException as error:
-            if ready.is_set():
-                log.exception("it has stopped")
             self._failure = error.with_traceback(None)
         finally:
             self._loop = None
@@ -149,14 +149,21 @@ class Runner:
     async def _live(self, ready: threading.Event | asyncio.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop, self._woken = asyncio.Event(), asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(each) for each in await self._begin()]
-            ready.set()
-            await self._stop.wait()
-            if running:
-                await asyncio.wait(running, timeout=STOP)
-            for task in running:
-                task.cancel()
+        self.has_failed = False
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(each) for each in await self._begin()]
+                ready.set()
+                await self._stop.wait()
+                if running:
+                    await asyncio.wait(running, timeout=STOP)
+                for task in running:
+                    task.cancel()
+        except Exception:
+            if ready.is_set():
+                self.has_failed = True
+                log.exception("it has stopped")
+            raise
         await self._finish()
 
     async def _begin(self) -> list[Coroutine[Any, Any, None]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from gateway.client.application_calls import FUNCTION
+from gateway.client.application_calls import FUNCTION, contained
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.databases import (
     AnyDatabase,
@@ -288,10 +288,11 @@ class Saga(Runner):
                 async with database.part(connection) as session:
                     run = self._made(row, session, connection)
                     function = self._function(row)
-                    returned = None if function is None else function(run)
-                    if inspect.isawaitable(returned):
-                        async with asyncio.timeout(FUNCTION):
-                            returned = await returned
+                    with contained():
+                        returned = None if function is None else function(run)
+                        if inspect.isawaitable(returned):
+                            async with asyncio.timeout(FUNCTION):
+                                returned = await returned
                 end = partial(self._finished, row, run.data, returned)
             except Exception as error:
                 if has_undone_all(error):

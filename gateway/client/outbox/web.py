@@ -57,7 +57,11 @@ async def _follow_lifespan(inbox: Receiving, receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            await inbox.__aenter__()
+            try:
+                await inbox.__aenter__()
+            except Exception as error:  # Else the server goes on without what delivers.
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
             await send({"type": "lifespan.startup.complete"})
         else:
             await inbox.__aexit__()

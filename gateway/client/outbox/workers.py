@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from gateway.client.application_calls import FUNCTION, Calls
+from gateway.client.application_calls import FUNCTION, Calls, contained
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.databases import AsyncEngineDatabase, has_undone_all, run_in
 from gateway.client.outbox.delivery import MOST, Arrived, Outcomes, claim
@@ -143,7 +143,7 @@ class DeliveryWorker:
             function = await connection.run_sync(
                 lambda each: self._function(handler, message, ConnectionTransaction(each))
             )
-            with traced(f"process {row.topic}", message.attributes):
+            with traced(f"process {row.topic}", message.attributes), contained():
                 returned = function(message)
                 if inspect.isawaitable(returned):
                     async with asyncio.timeout(FUNCTION):
