@@ -638,7 +638,7 @@ class DiscoveryService:
         )
         yield gauge(
             "discovery_advertisements",
-            "NewAdvertisement topics that are known.",
+            "Advertised topics that are known.",
             len(self.node.catalogue),
         )
         yield gauge(

@@ -127,4 +127,4 @@ def _with_topic_of_to(incoming: Incoming) -> Incoming:
     notifications = tuple(
         one if one.topic is not None else replace(one, topic=topic) for one in request.notifications
     )
-    return replace(incoming, request=Publish(notifications, set_aside=request.set_aside))
+    return replace(incoming, request=replace(request, notifications=notifications))

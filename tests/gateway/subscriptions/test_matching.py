@@ -144,6 +144,7 @@ async def test_who_fills_the_memory_stops_no_other_tenant(
         monkeypatch.setattr(f"gateway.delivery.{where}", 60.0)
     unanswered: list[Connection] = []
     accepted: list[str] = []
+    unsettled: list[float] = []
     adapter, table = XPathFilterAdapter(MemoryAdapter()), SubscriptionTable()
     quick = asyncio.Event()
 
@@ -175,12 +176,14 @@ async def test_who_fills_the_memory_stops_no_other_tenant(
         assert await adapter.start(filters, tenants) == {}
         accept = dispatchers.accept
 
+        pump = Matching(adapter, table, dispatchers, FilterBudgets(lambda entry, why: None))
+
         def note(delivery: Delivery, *entries: Any) -> None:
             accepted.append(delivery.notification.id)
+            unsettled.extend(one.values[()] for one in pump.metrics() if one.name == "unsettled")
             accept(delivery, *entries)
 
         monkeypatch.setattr(dispatchers, "accept", note)
-        pump = Matching(adapter, table, dispatchers, FilterBudgets(lambda entry, why: None))
         task = asyncio.create_task(pump.run())
         try:
             sent = [
@@ -200,3 +203,4 @@ async def test_who_fills_the_memory_stops_no_other_tenant(
             answer_all()
             await adapter.close()
     assert accepted == [sent[number].id for number in (0, 3, 1, 2)]
+    assert unsettled == [0, 2, 1, 0], "those that wait for room"
