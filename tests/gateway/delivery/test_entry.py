@@ -1,7 +1,8 @@
 """Who may write to an entry: found in the source of the gateway."""
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gateway.delivery.entry import DeliveryState, Entry
@@ -30,7 +31,8 @@ def owner(attribute: ast.Attribute) -> str:
     return value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
 
 
-def writers() -> dict[tuple[str, str], list[str]]:
+@functools.cache  # To read the whole of it takes a second.
+def writers() -> Mapping[tuple[str, str], list[str]]:
     """The files that write an attribute, by the object and the attribute, once a statement."""
     found: dict[tuple[str, str], list[str]] = {}
     for path in sorted(GATEWAY.rglob("*.py")):
