@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from gateway.model.moments import moment_of
 from gateway.observing.masking import Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
-from gateway.security.resource_addresses import shown
+from gateway.security.resource_addresses import shown, shown_in
 from gateway.web.recipients import Recipient
-from gateway.web.views.documents import Part, masked_part, part_of
+from gateway.web.views.documents import UNSHOWN, Part, masked_part, part_of
 from mediation.model.messages import Notification
 from mediation.tenants import as_its_tenant_knows_it
 
@@ -119,7 +119,7 @@ def _came(arrival: Arrival, mask: Mask, limit: int) -> ArrivalView:
     return ArrivalView(
         path=shown(arrival.path),
         headers=[(name, mask.header(name, value)) for name, value in named],
-        body=masked_part(arrival.body, mask, limit),
+        body=_without_keys(arrival.body, mask, limit),
         attachments=arrival.attachments,
     )
 
@@ -134,10 +134,20 @@ def _understood(notification: Notification, mask: Mask, limit: int) -> Understoo
         properties={
             name: mask.header(name, value) for name, value in notification.properties.items()
         },
-        headers=[masked_part(block, mask, limit).text for block in notification.headers],
+        headers=[_without_keys(block, mask, limit).text for block in notification.headers],
         attachments=[part.media_type for part in notification.attachments],
         payload=masked_part(notification.payload, mask, limit),
     )
+
+
+def _without_keys(octets: bytes, mask: Mask, limit: int) -> Part:
+    """The first *limit* bytes of an envelope or a header block, masked, and with ids in the place
+    of keys: a producer names the address of a source of ours, and subscriptions of its own."""
+    masked = mask.document(octets)
+    if masked is None:
+        return UNSHOWN
+    text = shown_in(masked.decode("utf-8", "surrogateescape"))
+    return part_of(text.encode("utf-8", "surrogateescape"), limit)
 
 
 def recipient_view(recipient: Recipient, limit: int) -> RecipientView:
