@@ -9,7 +9,7 @@ from filters import Refused
 from filters.dialects import XPATH_1_0
 from gateway.client.messaging import fresh_id
 from gateway.delivery import Entry
-from gateway.observing.masking import Mask
+from gateway.observing.masking import SECRETS, Mask
 from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.security.resource_addresses import shown
 from gateway.web.recipients import without_keys
@@ -18,9 +18,6 @@ from mediation.mailboxes.message_box import BOX_NAMES
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import Subscription
 from mediation.specifications import SPECIFICATIONS
-
-SECRETS = ("security", "secret", "credential", "password", "token", "authorization")
-"""Names of elements and members that prove who somebody is: their contents are never shown."""
 
 
 @dataclass(frozen=True, slots=True)

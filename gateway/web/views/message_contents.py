@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of
-from gateway.observing.masking import Mask
+from gateway.observing.masking import SECRETS, Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
 from gateway.security.resource_addresses import shown, shown_in
 from gateway.web.recipients import Recipient
@@ -119,7 +119,7 @@ def _came(arrival: Arrival, mask: Mask, limit: int) -> ArrivalView:
     return ArrivalView(
         path=shown(arrival.path),
         headers=[(name, mask.header(name, value)) for name, value in named],
-        body=_without_keys(arrival.body, mask, limit),
+        body=_without_keys(arrival.body, _with_secrets(arrival.body, mask), limit),
         attachments=arrival.attachments,
     )
 
@@ -138,6 +138,12 @@ def _understood(notification: Notification, mask: Mask, limit: int) -> Understoo
         attachments=[part.media_type for part in notification.attachments],
         payload=masked_part(notification.payload, mask, limit),
     )
+
+
+def _with_secrets(body: bytes, mask: Mask) -> Mask:
+    """*mask* that hides what proves who sent *body*, too. A text that is neither XML nor JSON has
+    no fields, and is shown unless fields are masked: then it cannot be told what is in it."""
+    return mask.with_names(SECRETS) if body.lstrip()[:1] in (b"<", b"{", b"[") else mask
 
 
 def _without_keys(octets: bytes, mask: Mask, limit: int) -> Part:
