@@ -156,9 +156,9 @@ class Authentication:
         subject that can be read."""
         return self._certificates.identity(certificate)
 
-    def authorities_of(self, owner: str) -> frozenset[str]:
-        """Return the names of the authorities that have certified *owner*, without its tenant."""
-        return self._certificates.authorities_of(owner)
+    def authorities_of(self, owner: str, tenant: str = "") -> frozenset[str]:
+        """Return the names of the authorities that have certified *owner* in *tenant*."""
+        return self._certificates.authorities_of(owner, tenant)
 
     def password_of(self, name: str) -> str | None:
         """Return the hash of the password of the user *name*; None where there is none."""
