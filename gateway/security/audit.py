@@ -56,8 +56,8 @@ SUMMED = 10
 MOST_SUMMED = 4096
 """Addresses, or owners, that are told apart meanwhile."""
 DONE_EACH_A_SECOND, DONE_EACH_AT_ONCE = 1.0, 1000.0
-"""Changes of one principal that is no operator that are recorded: a second, and at once. So much
-renews 300 subscriptions every five minutes; who may change something fills no disk by that."""
+"""Changes of one principal that are recorded, unless it operates all of the gateway: a second, and
+at once. So much renews 300 subscriptions every five minutes, and fills no disk."""
 DONE_ALL_A_SECOND, DONE_ALL_AT_ONCE = 5.0, 5000.0
 """Those of all such principals of a tenant: about 200 MB a day. An identity provider of a tenant
 gives it as many owners as it likes; what they do hides nothing of other tenants."""
