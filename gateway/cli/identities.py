@@ -346,6 +346,8 @@ def check_right(
     shown = _proved(principal, found, _file(file).parent)
     owner = shown.owner if shown else _owner(principal)
     known = found.user_of_name.get(owner.removeprefix("user:"))
+    if known is not None and tenant not in (None, known.tenant):
+        known = None  # Somebody else, who is called so in another tenant.
     roles = [*(known.roles if known else ()), *(role or ())]
     if tenant is None:
         tenant = known.tenant if known else ""

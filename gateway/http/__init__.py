@@ -13,7 +13,7 @@ from gateway.http.forwarded import (
 from gateway.http.gate import ConnectionGate
 from gateway.http.limits import HttpLimits
 from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
-from gateway.http.middleware import HostMiddleware
+from gateway.http.middleware import HostMiddleware, PrivateMiddleware
 from gateway.http.protocol import HardenedProtocol, hardened
 from gateway.http.refusal import HttpRefusal, header_value, send_refusal
 
@@ -26,6 +26,7 @@ __all__ = [
     "HttpRefusal",
     "HttpSettings",
     "MediaType",
+    "PrivateMiddleware",
     "answer_without_end",
     "client_address",
     "client_certificate",

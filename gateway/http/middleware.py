@@ -1,11 +1,43 @@
 """The middleware in front of every endpoint."""
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, public_host
 from gateway.http.refusal import HttpRefusal, send_refusal
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+_PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class PrivateMiddleware:
+    """Has no answer about what is private kept by browsers and proxies, or taken for another type
+    than it says: who uses the same browser later, or has a list downloaded, would see it or run it.
+    Where a route says one of both itself, that stays.
+
+    Args:
+        paths: What the paths of these answers begin with; empty: all are.
+    """
+
+    def __init__(self, app: ASGIApp, paths: tuple[str, ...] = ()) -> None:
+        self._app = app
+        self._paths = paths or ("",)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(self._paths):
+            await self._app(scope, receive, send)
+            return
+
+        async def send_private(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message.get("headers", ()))
+                said = {name.lower() for name, _ in headers}
+                headers += [one for one in _PRIVATE if one[0] not in said]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, receive, send_private)
 
 
 class HostMiddleware:

@@ -11,6 +11,9 @@ from mediation.packaging.json_text import read_json
 
 HIDDEN = "***"
 """What is shown in place of what is masked."""
+SECRETS = ("security", "secret", "credential", "password", "token", "authorization")
+"""Names of elements and members of requests that prove who somebody is: their contents are never
+shown."""
 _ALWAYS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
 """Header fields that are masked always."""
 

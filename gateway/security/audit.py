@@ -32,7 +32,7 @@ from gateway.security.audit_chain import (
     segments,
     write_record,
 )
-from gateway.security.principals import Principal
+from gateway.security.principals import ANONYMOUS, Principal
 from gateway.token_bucket import TokenBucket
 from mediation.model.messages import Notification
 from mediation.notification.document_metadata import RegistryObject, is_of_documents, named_in
@@ -52,14 +52,22 @@ EACH_A_SECOND, EACH_AT_ONCE = 0.2, 500.0
 ALL_A_SECOND, ALL_AT_ONCE = 1.0, 3000.0
 """Those of all together: about 30 MB a day. More are counted, and a record a minute has the sum."""
 SUMMED = 10
-"""Addresses that such a record names, those with the most refusals."""
+"""Addresses, or owners, that such a record names, those with the most."""
 MOST_SUMMED = 4096
-"""Addresses that are told apart meanwhile."""
+"""Addresses, or owners, that are told apart meanwhile."""
+DONE_EACH_A_SECOND, DONE_EACH_AT_ONCE = 1.0, 1000.0
+"""Changes of one principal that are recorded, unless it operates all of the gateway: a second, and
+at once. So much renews 300 subscriptions every five minutes, and fills no disk."""
+DONE_ALL_A_SECOND, DONE_ALL_AT_ONCE = 5.0, 5000.0
+"""Those of all such principals of a tenant: about 200 MB a day. An identity provider of a tenant
+gives it as many owners as it likes; what they do hides nothing of other tenants."""
+LONGEST_WHAT, LONGEST_RESULT = 256, 1024
+"""Characters of what a record is about, and of what came of it: both may repeat what was sent."""
 TOOK_BACK = "took back: "
 """What a record did that takes back the one whose receipt has the SHA-256 ``late``: that was on the
 disk when nobody waited for it any more, so that the receipt was not given."""
-NOT_RECORDED = "refused more than is recorded"
-"""What a record is about that has the number of refusals as ``again``."""
+NOT_RECORDED, DONE_UNRECORDED = "refused more than is recorded", "changed more than is recorded"
+"""What records are about that have the number of refusals, and of changes, as ``again``."""
 SEGMENT = 64 * 2**20
 """Bytes after which a segment is complete; else it is with its day (UTC)."""
 KEPT_WITHIN = 5.0
@@ -180,11 +188,12 @@ class AuditLog:
         """When a refusal was recorded, and how often it came again."""
         self._each = TokenBucket(EACH_A_SECOND, EACH_AT_ONCE)
         self._all = TokenBucket(ALL_A_SECOND, ALL_AT_ONCE)
-        self._uncounted = 0
-        """Refusals that were not recorded, of addresses that are not in the sum."""
-        self._sum: Counter[str] = Counter()
-        """Refusals that were not recorded, by address."""
-        self._summed_at = time.monotonic()
+        self._done_each = TokenBucket(DONE_EACH_A_SECOND, DONE_EACH_AT_ONCE)
+        self._done_all = TokenBucket(DONE_ALL_A_SECOND, DONE_ALL_AT_ONCE)
+        self._unrecorded = _Sum(NOT_RECORDED)
+        """Refusals, by address."""
+        self._done_unrecorded = _Sum(DONE_UNRECORDED)
+        """Changes, by owner and what it did."""
         self._number, self._last = 0, FIRST
         self._began = (0, "")
         """The number and the day of the first record in the file; none: it is empty."""
@@ -231,8 +240,13 @@ class AuditLog:
     ) -> None:
         """Note it; it is on disk within `EVERY` seconds."""
         who = principal.owner or "operator"
+        what, result = what[:LONGEST_WHAT], result[:LONGEST_RESULT]
         record = {"who": who, "from": principal.address, "did": did, "what": what, "result": result}
-        if result.startswith("refused") and not self._is_first(tuple(record.values())):
+        if result.startswith("refused"):
+            if not self._is_first(tuple(record.values())):
+                return
+        elif not self._may_record(principal):
+            self._done_unrecorded.add(f"{who} ({did})")
             return
         if query and self.documents:
             record["query"] = query[:LONGEST_QUERY]
@@ -302,6 +316,16 @@ class AuditLog:
             return
         self._waiting.append({"time": _now(), **record})
 
+    def _may_record(self, principal: Principal) -> bool:
+        """Whether what *principal* changed has a record of its own: of operators always."""
+        if not (principal.limits.guarded or principal.limits.quotas):
+            return True
+        now = time.monotonic()
+        stranger = principal.owner.startswith(ANONYMOUS)
+        together = ANONYMOUS if stranger else principal.tenant
+        each, together_too = self._done_each, self._done_all
+        return each.allows(principal.owner, now) and together_too.allows(together, now)
+
     def _is_first(self, refusal: tuple[str, ...]) -> bool:
         now = time.monotonic()
         at, times = self._refused.get(refusal, (float("-inf"), 0))
@@ -310,10 +334,7 @@ class AuditLog:
             return False
         who, address = refusal[:2]
         if not (self._each.allows(who, now) and self._all.allows("", now)):
-            if address in self._sum or len(self._sum) < MOST_SUMMED:
-                self._sum[address] += 1
-            else:
-                self._uncounted += 1
+            self._unrecorded.add(address)
             return False
         self._refused[refusal] = (now, 0)
         if times:
@@ -329,20 +350,17 @@ class AuditLog:
                 if times:
                     self._put_again(refusal, times)
 
-    def _sum_up(self) -> None:
-        """Record how many refusals were not recorded, and from where most of them came."""
-        now = time.monotonic()
-        number = self._sum.total() + self._uncounted
-        if not number or now - self._summed_at < AGAIN:
-            return
-        self._summed_at = now
-        most = ", ".join(f"{address}: {times}" for address, times in self._sum.most_common(SUMMED))
-        self._put(
-            {"who": "gateway", "from": "", "did": NOT_RECORDED, "what": most, "result": "done",
-             "again": number}
-        )  # fmt: skip
-        self._sum.clear()
-        self._uncounted = 0
+    def record_counts(self) -> None:
+        """Record what was counted alone until now: at the end, after which nothing is counted."""
+        self._forget_refusals(0.0)
+        self._sum_up(0.0)
+
+    def _sum_up(self, age: float) -> None:
+        """Record how much was not recorded for *age* seconds, and of whom, or from where, most of
+        it was."""
+        for one in (self._unrecorded, self._done_unrecorded):
+            if (record := one.take(age)) is not None:
+                self._put(record)
 
     def _put_again(self, refusal: tuple[str, ...], times: int) -> None:
         record = dict(zip(("who", "from", "did", "what", "result"), refusal, strict=True))
@@ -355,7 +373,7 @@ class AuditLog:
                 await self._pause()
             self._hurry.clear()
             self._forget_refusals(AGAIN)
-            self._sum_up()
+            self._sum_up(AGAIN)
             # What somebody waits for may be written already, by a thread that had begun before.
             if self._waiting or self._lost or self._keeping:
                 keeping, self._keeping = self._keeping, []
@@ -466,6 +484,41 @@ class AuditLog:
         while self._old:
             self._old[0].unlink(missing_ok=True)
             self._old.popleft()
+
+
+class _Sum:
+    """Counts what is not recorded, by names, for a record a minute that *did* stands in."""
+
+    def __init__(self, did: str) -> None:
+        self._did = did
+        self.named: Counter[str] = Counter()
+        self.others = 0
+        """How much is of names beyond `MOST_SUMMED`."""
+        self._summed_at = time.monotonic()
+
+    @property
+    def total(self) -> int:
+        return self.named.total() + self.others
+
+    def add(self, name: str) -> None:
+        """Count one more of *name*."""
+        if name in self.named or len(self.named) < MOST_SUMMED:
+            self.named[name] += 1
+        else:
+            self.others += 1
+
+    def take(self, age: float) -> dict[str, Any] | None:
+        """The record of what was counted, which begins anew; None before *age* seconds are over,
+        and where there is nothing."""
+        now, number = time.monotonic(), self.total
+        if not number or now - self._summed_at < age:
+            return None
+        self._summed_at = now
+        most = ", ".join(f"{name}: {times}" for name, times in self.named.most_common(SUMMED))
+        self.named.clear()
+        self.others = 0
+        return {"who": "gateway", "from": "", "did": self._did, "what": most, "result": "done",
+                "again": number}  # fmt: skip
 
 
 def _named_in(payload: bytes) -> tuple[list[RegistryObject], list[str]]:

@@ -21,7 +21,7 @@ from gateway.security.identities import Identities, Issuer, Key, is_expired, key
 from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.password_cipher import PasswordCipher
-from gateway.security.passwords import Failures, Passwords
+from gateway.security.passwords import Failures, Passwords, VerifiedPasswords
 from gateway.security.principals import Identity, side_of
 from gateway.security.tokens import (
     MAX_LENGTH,
@@ -40,6 +40,7 @@ REMEMBERED = 300.0
 """Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
 the signature of a token 0.1 ms."""
 _MOST_REMEMBERED = 4096
+_WRONG_PASSWORD = "The user or the password is wrong."
 
 
 class NotIdentified(Refused):
@@ -64,6 +65,7 @@ class Authentication:
         self._folder = path.parent
         self._kept = PasswordCipher(key_file(path))
         self._passwords = Passwords()
+        self._lately = VerifiedPasswords()
         self._failures = Failures()
         self._failed_signatures = Failures(SIGNATURE_FAILURES, SIGNATURE_FAILURES_AT_ONCE)
         self._verified: dict[bytes, Identity] = {}
@@ -82,6 +84,7 @@ class Authentication:
             for row in identities.issuers
         }
         self._verified.clear()
+        self._lately.clear()
         self._certificates = CertificateProofs(identities, self._folder)
 
     async def of_headers(
@@ -99,14 +102,19 @@ class Authentication:
             return None
         if len(found) > 1:
             raise NotIdentified("The request has credentials twice.")
-        digest = hashlib.sha256(found[0]).digest()
+        scheme, _, value = str(found[0], "latin-1").strip().partition(" ")
+        scheme, value = scheme if not value else scheme.lower(), value.strip()
+        text = f"{scheme} {value}" if value else scheme  # However it is spelt, it is the same.
+        digest = hashlib.sha256(text.encode()).digest()
         known = self._verified.get(digest)
         if known is not None and known.until > time.time():
             return known
         identities = self.identities
-        identity = await self._verify(str(found[0], "latin-1").strip(), address)
+        identity = await self._verify(text, address)
         if identities is not self.identities:  # Who was removed meanwhile is not remembered.
             return await self.of_headers([(b"authorization", found[0])], address)
+        if scheme == "basic":  # Its password is remembered, with the addresses that it came from.
+            return identity
         if len(self._verified) >= _MOST_REMEMBERED:
             self._verified.clear()
         self._verified[digest] = identity
@@ -122,13 +130,54 @@ class Authentication:
         who = (f"user:{name}", side_of(address))
         user = self.identities.user_of_name.get(name)
         hashed = self.password_of(name)
-        check = partial(self._failures.check, *who)
-        if not await self._passwords.verify(password, hashed, check) or user is None:
+        until = self._find_verified(name, password, hashed, who)
+        if until is None:
+            if self._lately.came_from(name, who[1]):  # It is another one, computed or not.
+                self._failures.count(_there(who))
+            async with self._passwords.turn_of(name):
+                # Whoever was before it in the line may have said the same.
+                until = self._find_verified(name, password, hashed, who)
+                if until is None:
+                    until = await self._verify_password(name, password, hashed, who)
+        if user is None:
+            raise NotIdentified(_WRONG_PASSWORD)
+        return Identity(who[0], frozenset(user.roles), until=until, tenant=user.tenant)
+
+    def _find_verified(
+        self, name: str, password: str, hashed: str | None, who: tuple[str, str]
+    ) -> float | None:
+        """Return until when *password* counts as verified; None: it is not.
+
+        Where it was said at this address before, nobody else who guesses keeps it out, but who
+        guesses this user's at this very address: else guesses would be bound by nothing here.
+
+        Raises:
+            QuotaExceeded: There were too many failures.
+        """
+        found = self._lately.find(name, password, hashed)
+        if found is None:
+            return None
+        self._failures.check(*((_there(who),) if who[1] in found.sides else who))
+        found.note_side(who[1])
+        return found.until
+
+    async def _verify_password(
+        self, name: str, password: str, hashed: str | None, who: tuple[str, str]
+    ) -> float:
+        """Return until when *password*, of *name*, counts as verified.
+
+        Raises:
+            As `of_password`.
+        """
+        identities, check = self.identities, partial(self._failures.check, *who)
+        if not await self._passwords.verify(password, hashed, check) or hashed is None:
             self._failures.count(*who)
             self._count("password")
-            raise NotIdentified("The user or the password is wrong.")
-        roles = frozenset(user.roles)
-        return Identity(who[0], roles, until=time.time() + REMEMBERED, tenant=user.tenant)
+            raise NotIdentified(_WRONG_PASSWORD)
+        until = time.time() + REMEMBERED
+        if identities is self.identities:
+            self._lately.remember(name, password, hashed, until).note_side(who[1])
+        return until
 
     def of_digest(self, name: str, proves: Callable[[str], bool], address: str) -> Identity:
         """Return the user *name*, who sent a digest from *address*.
@@ -148,7 +197,7 @@ class Authentication:
         if not proves(password) or user is None or kept is None:
             self._failures.count(*who)
             self._count("digest")
-            raise NotIdentified("The user or the password is wrong.")
+            raise NotIdentified(_WRONG_PASSWORD)
         return Identity(who[0], frozenset(user.roles), tenant=user.tenant)
 
     def of_certificate(self, certificate: bytes) -> Identity | None:
@@ -156,9 +205,9 @@ class Authentication:
         subject that can be read."""
         return self._certificates.identity(certificate)
 
-    def authorities_of(self, owner: str) -> frozenset[str]:
-        """Return the names of the authorities that have certified *owner*, without its tenant."""
-        return self._certificates.authorities_of(owner)
+    def authorities_of(self, owner: str, tenant: str = "") -> frozenset[str]:
+        """Return the names of the authorities that have certified *owner* in *tenant*."""
+        return self._certificates.authorities_of(owner, tenant)
 
     def password_of(self, name: str) -> str | None:
         """Return the hash of the password of the user *name*; None where there is none."""
@@ -310,6 +359,11 @@ class Authentication:
 
     def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1
+
+
+def _there(who: tuple[str, str]) -> str:
+    """What failures of a user at one address alone are counted by."""
+    return "\n".join(who)
 
 
 def _basic(value: str) -> tuple[str, str]:

@@ -56,12 +56,16 @@ class CertificateProofs:
         keys = ",".join(sorted({one.key_id for one in issuers}))
         return replace(found, owner=f"{CERTIFIED}{keys}:{subject}", authorities=names)
 
-    def authorities_of(self, owner: str) -> frozenset[str]:
-        """Return the names of the authorities that have certified *owner*, without its tenant: by
-        the keys that it is known by, or as the file says of a user's certificates."""
+    def authorities_of(self, owner: str, tenant: str = "") -> frozenset[str]:
+        """Return the names of the authorities that have certified *owner* in *tenant*: by the keys
+        that it is known by, or as the file says of a user's certificates. Who is called like that
+        user in another tenant, by an identity provider of that, has none of these."""
         if not owner.startswith(CERTIFIED):
-            of_user = self._identities.authorities_of_user
-            return of_user.get(owner.removeprefix("user:"), frozenset())
+            name = owner.removeprefix("user:")
+            user = self._identities.user_of_name.get(name)
+            if user is None or user.tenant != tenant:
+                return frozenset()
+            return self._identities.authorities_of_user.get(name, frozenset())
         keys = owner.split(":", 2)[1].split(",")
         return frozenset(one.name for one in self._authorities if one.key_id in keys)
 

@@ -258,7 +258,7 @@ class Identification:
         shown = self.roles_of_tokens.find(owner)
         if shown is not None and authentication.has_issuer(shown.issuer):
             roles |= shown.roles
-        authorities = authentication.authorities_of(name)
+        authorities = authentication.authorities_of(name, tenant)
         return Identity(name, roles, tenant=tenant, authorities=authorities).names
 
     def trusts_owner(self, owner: str) -> bool:

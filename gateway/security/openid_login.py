@@ -12,6 +12,11 @@
 
 A login that is under way belongs to one browser: its cookie has all that is known of it, encrypted.
 The gateway keeps nothing, so whoever begins logins without end takes none from others.
+
+Each identity provider sends browsers back to a redirect URI of its own, where there are several: a
+code that another than the one that was asked has given goes to nobody. Else the provider of one
+tenant, which sends an operator on to the operators' provider, would be handed the operator's code
+(RFC 9700, section 4.4, "Mix-Up Attacks").
 """
 
 import asyncio
@@ -45,8 +50,13 @@ DEADLINE = 15.0
 """Seconds for an exchange with the identity provider, and for the wait until it begins."""
 AT_A_TIME = 4
 """Exchanges at a time: whoever begins logins without end opens no connections without end."""
+TAG = 32
+"""Characters of a hash that stand for an issuer in its redirect URI: 128 bits, which nobody finds
+another issuer for."""
 KEPT = 600.0
 """Seconds for which it is known what an identity provider says of itself."""
+_SAYS_ISSUER = "authorization_response_iss_parameter_supported"
+_ELSEWHERE = "The login was begun at another identity provider."
 _log = structlog.get_logger("dragoman.identity")
 
 
@@ -104,6 +114,14 @@ class OpenIdLogin:
         """The issuer of this name, where somebody can log in there."""
         return next((one for one in self.issuers if one.issuer == issuer), None)
 
+    def tag_of(self, issuer: Issuer) -> str:
+        """The last segment of the redirect URI of *issuer*: of its own where people log in at
+        others, too. Empty where it is the only one, so that what operators registered there before
+        goes on working: no other can have its codes sent here."""
+        if len({one.issuer for one in self.issuers}) == 1:
+            return ""
+        return hashlib.sha256(issuer.issuer.encode()).hexdigest()[:TAG]
+
     async def begin(self, issuer: Issuer, *, returns_to: str, page: str) -> tuple[str, str]:
         """Begin a login: where the browser goes, and the cookie that it comes back with.
 
@@ -138,9 +156,14 @@ class OpenIdLogin:
         }
         return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}", cookie
 
-    async def finish(self, state: str, cookie: str, code: str, issuer: str | None) -> LoggedIn:
+    async def finish(
+        self, state: str, cookie: str, code: str, issuer: str | None, *, tag: str
+    ) -> LoggedIn:
         """End the login that *state* and *cookie* began, with the *code* that the identity provider
         gave; *issuer* is what it says that it is (RFC 9207), where it does.
+
+        Args:
+            tag: The last segment of the redirect URI at which the browser came back (`tag_of`).
 
         Raises:
             NotIdentified: No such login is under way, or its token proves nothing.
@@ -154,11 +177,13 @@ class OpenIdLogin:
         ):
             raise NotIdentified("No such login is under way in this browser: log in again.")
         row = self.find(begun.issuer)
-        if row is None or issuer not in (None, begun.issuer):
-            raise NotIdentified("The login was begun at another identity provider.")
+        if row is None or issuer not in (None, begun.issuer) or tag != self.tag_of(row):
+            raise NotIdentified(_ELSEWHERE)
         if len(self._ended) >= MOST:
             del self._ended[next(iter(self._ended))]
         self._ended[hashed] = None  # Before it is asked: no login has it asked twice.
+        if issuer is None and (await self._describe(row)).get(_SAYS_ISSUER) is True:
+            raise NotIdentified(_ELSEWHERE)  # RFC 9207, section 2.4.
         token = await self._token(begun, row, code)
         identity = await self._authentication.of_login(token, row, begun.nonce)
         return LoggedIn(identity, row, begun.page)

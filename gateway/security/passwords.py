@@ -2,15 +2,22 @@
 
 RFC 9106, "Argon2 Memory-Hard Function": 19 MiB and 2 passes, 25 ms of a core. What a stranger makes
 us compute is bounded: after ten failures of a user, or of a network address, in a minute, nothing
-is computed until the next one may be. Keys and tokens are not bound by that: nobody finds one by
-trying, and others may be behind the same address.
+is computed until the next one may be. A password that was verified is known by a fast hash for five
+minutes, however its credentials are spelt: whoever has one has it computed once. A user has one
+place in the line, whatever it sends at once, so that it stops no other. Keys and tokens are not
+bound by that: nobody finds one by trying, and others may be behind the same address.
 """
 
 import asyncio
+import hashlib
+import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
@@ -29,6 +36,8 @@ _FORM = re.compile(
 )
 MAX_LENGTH = 1024
 """Bytes of a password."""
+MOST_SIDES = 16
+"""Network addresses from which a verified password came that are remembered with it."""
 
 
 def hash_password(password: str) -> str:
@@ -77,13 +86,82 @@ class Failures:
             self._bucket.take(one, now)
 
 
+@dataclass(frozen=True, slots=True)
+class VerifiedPassword:
+    """A password that was verified.
+
+    Attributes:
+        digest: Its hash, by a key that is in memory alone.
+        until: Seconds since 1970.
+        sides: Network addresses from which it came.
+    """
+
+    digest: bytes
+    until: float
+    sides: set[str] = field(default_factory=set)
+
+    def note_side(self, side: str) -> None:
+        """Remember that it came from *side*."""
+        if len(self.sides) < MOST_SIDES:
+            self.sides.add(side)
+
+
+class VerifiedPasswords:
+    """The passwords that were verified lately: one of each user, so that nobody's takes the place
+    of another's."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, VerifiedPassword] = {}
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()
+
+    def find(self, user: str, password: str, hashed: str | None) -> VerifiedPassword | None:
+        """Return what is known of *password*, of which the file has the hash *hashed*; None where
+        it is another than the one that was verified, or that is too long ago."""
+        known = self._known.get(user)
+        if known is None or hashed is None or known.until <= time.time():
+            return None
+        digest = self._digest(password, hashed)
+        return known if hmac.compare_digest(known.digest, digest) else None
+
+    def came_from(self, user: str, side: str) -> bool:
+        """Return True if the password of *user* that was verified lately came from *side*."""
+        known = self._known.get(user)
+        return known is not None and known.until > time.time() and side in known.sides
+
+    def remember(self, user: str, password: str, hashed: str, until: float) -> VerifiedPassword:
+        """Remember *password* of *user*, which has the hash *hashed*, *until* then."""
+        self._known[user] = made = VerifiedPassword(self._digest(password, hashed), until)
+        return made
+
+    def _digest(self, password: str, hashed: str) -> bytes:
+        octets = password.encode()
+        # What is too long proves nothing, and need not be hashed.
+        text = b"" if len(octets) > MAX_LENGTH else hashed.encode() + b"\0" + octets
+        return hashlib.blake2b(text, key=self._key, digest_size=32).digest()
+
+
 class Passwords:
     """Verifies passwords."""
 
     def __init__(self) -> None:
+        self._users: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """The turn of each user, while somebody waits for it."""
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._decoy = hash_password(secrets.token_urlsafe())
         """Verified where there is no such user, so that the answer takes as long."""
+
+    @asynccontextmanager
+    async def turn_of(self, user: str) -> AsyncIterator[None]:
+        """Wait until no other password of *user*, or of who is said to be one, is verified."""
+        turn = self._users.get(user)
+        if turn is None:
+            self._users[user] = turn = asyncio.Lock()
+        async with turn:
+            yield
 
     async def verify(
         self, password: str, hashed: str | None, check: Callable[[], None] = lambda: None

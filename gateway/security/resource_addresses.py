@@ -111,7 +111,16 @@ _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _RELAY = re.compile(r"(/relay/)([^/?#]{16,})")
 """A relay's token in an address, its own or another gateway's."""
+_RELAY_IN_TEXT = re.compile(r"(/relay/)([^/?#\s<>\"'&]{16,})")
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
+_OPENING = "|".join(
+    re.escape(kind.value.strip("/").rpartition("/")[2])
+    for kind in ResourceKind
+    if kind is not ResourceKind.CHANNEL
+)
+_KEY_AT_A_PATH = re.compile(rf"(/(?:{_OPENING})/(?:urn:uuid:|uuid:)?)({_KEY})")
+_USER_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s<>\"']*@")
+_FETCHER_IN_TEXT = re.compile(rf"({re.escape(MAKE_CONNECTION_ANONYMOUS)}[^\s<>\"'&]*)")
 _KEY_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY})(?=$|[/?#])", re.I)
 
 
@@ -164,6 +173,15 @@ def shown(address: str) -> str:
     if resource is None or resource.key is None or not _BARE_KEY.fullmatch(resource.key):
         return address
     return re.sub(resource.key, public_id(resource.key), address, flags=re.IGNORECASE)
+
+
+def shown_in(text: str) -> str:
+    """A *text* with addresses, such as a document, in which each is as `shown` has it. Names in
+    it are read as they are: a document must have no escapes in the place of their letters."""
+    text = _FETCHER_IN_TEXT.sub(lambda found: shown(found[1]), text)
+    text = _USER_IN_TEXT.sub(r"\1", text)
+    text = _RELAY_IN_TEXT.sub(lambda found: found[1] + public_id(unquote(found[2])), text)
+    return _KEY_AT_A_PATH.sub(lambda found: found[1] + public_id(found[2].lower()), text)
 
 
 def key_in(text: str | None) -> str | None:

@@ -64,6 +64,7 @@ class IdentityRoom(Room):
             _log.warning("identity.subject-of-any-authority", rows=rows[:20], authorities=number)
 
     async def close(self) -> None:
+        self._audit.record_counts()
         self._audit.note(OPERATOR, "stopped the gateway")
         await asyncio.to_thread(self._audit.write)
 

@@ -33,6 +33,7 @@ from gateway.soap.username_tokens import UsernameTokens
 from mediation.model.errors import MediationError
 from mediation.model.requests import Context, Request
 from mediation.reliable_messaging import CreateSequence, ReliableMessage
+from mediation.soap.username_tokens import may_have_passwords, without_passwords
 from mediation.ws_security import (
     USUAL,
     Algorithms,
@@ -166,7 +167,8 @@ class MessageSecurity:
         return DecryptedMessage(replace(inbound, octets=found.octets, encrypted=True), hidden)
 
     async def identify(self, inbound: Inbound, context: Context) -> Inbound:
-        """Return *inbound* as a message of whom its Security header proves; as it is without one.
+        """Return *inbound* as a message of whom its Security header proves, without a password in
+        it; as it is without one.
 
         Raises:
             MediationError: What is wrong with the header, as WS-Security tells it apart.
@@ -176,12 +178,31 @@ class MessageSecurity:
         try:
             signed = await self._verified(inbound)
             if signed is not None:
-                return await self._signed(signed, inbound, context)
+                known = await self._signed(signed, inbound, context)
+                return await self.without_passwords(known)
         except MediationError:
             sender = inbound.principal
             self._authentication.count_signature(sender.address if sender.limits.quotas else None)
             raise
-        return await self._tokens.identify(inbound)
+        return await self.without_passwords(await self._tokens.identify(inbound))
+
+    async def without_passwords(self, inbound: Inbound) -> Inbound:
+        """Return *inbound* without the passwords in its Security header: whoever is passed the
+        envelope, or shown it, could be its sender with them. Nothing verifies it again.
+
+        Raises:
+            Refused: It is no envelope. ``UNAVAILABLE``: there is too much to do.
+        """
+        if not may_have_passwords(inbound.octets):
+            return inbound
+        sender = inbound.principal
+        octets = await self._parsing.run_parser(
+            len(inbound.octets),
+            lambda _: without_passwords(inbound.octets, self._limits),
+            trusted=not sender.limits.quotas,
+            owner=sender.owner,
+        )
+        return inbound if octets == inbound.octets else replace(inbound, octets=octets)
 
     async def _signed(self, signed: SignedMessage, inbound: Inbound, context: Context) -> Inbound:
         if inbound.attachments:

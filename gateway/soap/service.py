@@ -318,6 +318,8 @@ class SoapService:
                 raise AdapterUnavailable("The gateway is stopping.")
             if self._security is not None:
                 self._security.check(inbound, Publish(()), resource, context.headers.to)
+                # Its sender is not asked who it is, but may have said its password.
+                inbound = await self._security.without_passwords(inbound)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused

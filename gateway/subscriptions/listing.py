@@ -16,6 +16,7 @@ from filters import Event, Expression, Filter, FilterError, Reason, Refused, com
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.security.principals import tenant_of
+from gateway.security.resource_addresses import shown
 from gateway.store import Store, Totals, totals
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.requests import SubscriptionSelection
@@ -158,7 +159,8 @@ class SubscriptionSelector:
             case Order.STATE:
                 return (_URGENT.index(self._dispatchers.status(entry).state),)
             case Order.CONSUMER:
-                return (subscription.consumer.address,)
+                # An order by what is not shown would tell it, digit by digit.
+                return (shown(subscription.consumer.address),)
             case Order.TOPIC:
                 return tuple(one.text for one in subscription.filter.topics)
             case Order.SPEC:
@@ -181,7 +183,7 @@ class SubscriptionSelector:
             return (
                 selection.owner in (None, subscription.owner)
                 and selection.specification in (None, subscription.spec.version.value)
-                and (consumer is None or consumer(subscription.consumer.address))
+                and (consumer is None or consumer(shown(subscription.consumer.address)))
                 and covers(subscription.filter.topics)
                 and (
                     not selection.states
@@ -203,18 +205,23 @@ def _check_known(kind: str, said: Iterable[str], known: Sequence[str]) -> None:
 
 
 def _like(text: str) -> Callable[[str], bool]:
-    """A test for addresses: they begin with *text*, or match it where it has ``*`` or ``?``."""
+    """A test for addresses as lists show them: they begin with *text*, or match it where it has
+    ``*`` or ``?``.
+
+    Of an address as it is, a reader would learn the key in it by asking for longer and longer
+    beginnings. Who knows a whole address finds it all the same.
+    """
+    said = tuple({text: None, shown(text): None})
     if not {"*", "?"} & set(text):
-        return lambda address: address.startswith(text)
+        return lambda address: address.startswith(said)
     if len(text) > LONGEST_PATTERN or text.count("*") + text.count("?") > MOST_WILDCARDS:
         raise Refused(
             Reason.MESSAGE_INVALID,
             f"A pattern of addresses has {LONGEST_PATTERN} characters at most, and "
             f"{MOST_WILDCARDS} of * and ?.",
         )
-    escaped = text.replace("[", "[[]")
-    pattern = compile_pattern(translate(escaped))
-    return lambda address: pattern.match(address) is not None
+    patterns = [compile_pattern(translate(one.replace("[", "[[]"))) for one in said]
+    return lambda address: any(one.match(address) is not None for one in patterns)
 
 
 class _Covering:

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
 from gateway.egress import AddressRefused
-from gateway.http import AliasMiddleware, HostMiddleware
+from gateway.http import AliasMiddleware, HostMiddleware, PrivateMiddleware
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
@@ -49,6 +49,12 @@ PUBLIC = (
     "/schemas/{rest:path}",
 )  # fmt: skip
 """Beside the paths of SOAP."""
+PRIVATE = (
+    "/api", "/docs", "/openapi.json", "/metrics", "/console", "/xregistry", "/mailboxes",
+    "/events/subscriptions", "/events/consents",
+)  # fmt: skip
+"""What nobody keeps, at a listener for peers: the administration, where that is there, too, and
+what JSON says of mailboxes and subscriptions. Events and SOAP are answered to programs."""
 ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
 """The reason in an answer to those who look for the administration at the public listener."""
 
@@ -90,9 +96,15 @@ class _Application(FastAPI):
 
     Attributes:
         described: The application that the description is of.
+        private: What the paths begin with whose answers nobody keeps; empty: all.
     """
 
     described: "_Application | None" = None
+    private: tuple[str, ...] = ()
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Put what makes answers private around all, also around what answers to errors."""
+        return PrivateMiddleware(super().build_middleware_stack(), self.private)
 
     def openapi(self) -> dict[str, Any]:
         if self.described is not None:
@@ -120,6 +132,7 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
         # It asks for its providers on each request, which costs 7 us; ours are in /metrics.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.private = PRIVATE if public else ()
     # Of those who see to it that we live no right is asked.
     bound.append(BoundRouter(health_router, READINESS.of(site.readiness), None))
     if administration:

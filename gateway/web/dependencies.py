@@ -105,7 +105,7 @@ class Asking:
         return self.identification.changes, in_session
 
 
-def _route_of(request: Request) -> str:
+def route_of(request: Request) -> str:
     """The method and the path of *request*, without what stands in it: at the public listener that
     is a secret."""
     path = request.url.path
@@ -164,10 +164,10 @@ def asking_for(
             authorise(principal, wanted)
         except Refused as refused:
             sender = principal or asking.of_connection(request)
-            note_refusal(asking.audit, sender, _route_of(request), _id_in(request), refused)
+            note_refusal(asking.audit, sender, route_of(request), _id_in(request), refused)
             raise
         if not reads and wanted is Right.OPERATE:
-            asking.audit.note(principal, _route_of(request), _id_in(request), "allowed")
+            asking.audit.note(principal, route_of(request), _id_in(request), "allowed")
 
     return authorise_sender
 

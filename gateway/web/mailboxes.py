@@ -37,7 +37,7 @@ from gateway.subscriptions.lifecycle.renewal import Renewal as LeaseRenewal
 from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE, MailboxFeeds
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
-from gateway.web.dependencies import Asking, refuse_when_stopping
+from gateway.web.dependencies import Asking, refuse_when_stopping, route_of
 from gateway.web.mailbox_streams import Streams
 from gateway.web.parameters import Prefix, Text
 from gateway.web.proofs import Proving
@@ -230,6 +230,7 @@ async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
         parts.service.check_secured(request.url.path, Right.SUBSCRIBE)
         parts.making.take(principal)
         mailbox = await parts.mailboxes.make(MailboxKind.MAILBOX, principal)
+        _note_change(parts, principal, request, mailbox)
     at = ResourceKind.MAILBOX.address(base, mailbox.key)
     return Made(
         key=mailbox.key,
@@ -257,9 +258,11 @@ async def show_mailbox_by_key(mailbox: Named, parts: Given) -> Status:
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_mailbox_by_key(mailbox: Named, parts: Given) -> None:
+async def delete_mailbox_by_key(mailbox: Named, request: Request, parts: Given) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
+    principal = await parts.asking.principal(request)
     await parts.removal.remove(mailbox)
+    _note_change(parts, principal, request, mailbox)
 
 
 @router.post("/{key}/renew")
@@ -272,6 +275,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, part
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
     principal = await parts.asking.principal(request)
     await parts.renewal.renew(entry, asked, principal, now=datetime.now(UTC))
+    _note_change(parts, principal, request, mailbox)
     return await show_mailbox_by_key(mailbox, parts)
 
 
@@ -346,6 +350,13 @@ async def stream(
     return parts.streams.open(
         mailbox, _position(last_event_id) if after is None else after, refused
     )
+
+
+def _note_change(
+    parts: MailboxParts, principal: Principal, request: Request, mailbox: Mailbox
+) -> None:
+    """Have the audit log note what changed a mailbox; a subscription is noted where it is made."""
+    parts.asking.audit.note(principal, route_of(request), f"mailboxes {mailbox.id}")
 
 
 def _end_of_subscription(parts: MailboxParts, mailbox: Mailbox) -> datetime | None:

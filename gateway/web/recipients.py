@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import overload
 
 from filters import Refused
 from gateway.delivery import Entry
@@ -12,7 +13,7 @@ from gateway.mailboxes.transport import SCHEME
 from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.masking import Mask
 from gateway.security.keys import public_id
-from gateway.security.resource_addresses import shown
+from gateway.security.resource_addresses import shown_in
 from gateway.subscriptions.explaining import Explainer, Step
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification
@@ -111,15 +112,22 @@ class Recipients:
         with suppress(Refused, ValueError):  # What cannot be written may be what is wrong.
             seen = minimal_form(notification) if recipient.minimal else notification
             written = render(seen, recipient.shape, self._producer).fill(recipient, message_id)
-            octets = self.mask.document(without_keys(written, entry))
+            octets = without_keys(self.mask.document(written), entry)
         return octets
 
 
-def without_keys(octets: bytes, entry: Entry) -> bytes:
-    """A document of the subscription of *entry* with ids in the places of keys."""
+@overload
+def without_keys(octets: bytes, entry: Entry) -> bytes: ...
+@overload
+def without_keys(octets: None, entry: Entry) -> None: ...
+def without_keys(octets: bytes | None, entry: Entry) -> bytes | None:
+    """A document of the subscription of *entry* with ids in the places of keys: of its own, and of
+    those in each address in it, for the consumer is one of several. It is masked before, which
+    writes it anew: what its sender escaped is plain then."""
+    if octets is None:
+        return None
     subscription = entry.subscription
-    address = subscription.consumer.address
-    octets = octets.replace(address.encode(), shown(address).encode())
+    octets = shown_in(octets.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if entry.target.scheme == SCHEME:
         key = entry.target.host
         octets = octets.replace(key.encode(), public_id(key).encode())

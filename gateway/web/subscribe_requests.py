@@ -9,17 +9,15 @@ from filters import Refused
 from filters.dialects import XPATH_1_0
 from gateway.client.messaging import fresh_id
 from gateway.delivery import Entry
-from gateway.observing.masking import Mask
+from gateway.observing.masking import SECRETS, Mask
 from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.security.resource_addresses import shown
 from gateway.web.recipients import without_keys
 from mediation.client import SPECS, write_subscribe
+from mediation.mailboxes.message_box import BOX_NAMES
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import Subscription
 from mediation.specifications import SPECIFICATIONS
-
-SECRETS = ("security", "secret", "credential", "password", "token", "authorization")
-"""Names of elements and members that prove who somebody is: their contents are never shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,10 @@ def shown_request(entry: Entry, requests: SubscribeRequests, mask: Mask, base: s
     Args:
         base: The gateway's URL, without a slash at its end.
     """
-    mask = mask.with_names(SECRETS)
+    mask = mask.with_names((*SECRETS, *BOX_NAMES))  # These name a mailbox by its key alone.
     kept = requests.find(entry.id)
     if kept is not None:
-        body = mask.document(without_keys(kept.envelope, entry))
+        body = without_keys(mask.document(kept.envelope), entry)
         why = "" if body is not None else "it cannot be read, so that nothing in it can be masked"
         return ShownRequest(True, shown(kept.path), body, why)
     path = "/events/subscriptions" if _is_event(entry.subscription) else "/soap"
@@ -56,7 +54,7 @@ def shown_request(entry: Entry, requests: SubscribeRequests, mask: Mask, base: s
         written = _written(entry.subscription, f"{base}{path}")
     except (Refused, ValueError) as error:
         return ShownRequest(False, path, None, str(error))
-    return ShownRequest(False, path, mask.document(without_keys(written, entry)))
+    return ShownRequest(False, path, without_keys(mask.document(written), entry))
 
 
 def _is_event(subscription: Subscription) -> bool:

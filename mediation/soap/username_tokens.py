@@ -7,13 +7,14 @@ OASIS, "Web Services Security UsernameToken Profile 1.1.1" (18 May 2012), sectio
 import base64
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from xml.parsers.expat import ExpatError, ParserCreate
 
 from lxml import etree
 
-from filters import DocumentLimits, Reason, parse_document
+from filters import DocumentLimits, Reason, in_utf_8, parse_document
 from filters.documents import DEFAULT_LIMITS
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds, parse_date_time
@@ -33,6 +34,8 @@ _BASE_64 = (
 NONCE_LENGTHS = range(8, 65)
 """Bytes of a nonce."""
 MAX_TEXT = 1024
+_OF_BLOCKS = 3
+"""The depth of header blocks, in the Header of an Envelope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,89 @@ def read_username_token(
             Reason.TOKEN_UNSUPPORTED, "The Security header has no UsernameToken; no other is taken."
         )
     return _read(elements(tokens[0]))
+
+
+def may_have_passwords(octets: bytes) -> bool:
+    """Return False if no element of an envelope, in whatever encoding, is a password: names have no
+    references in the place of letters, and only UTF-16 and UTF-32 have zeros."""
+    return b"Password" in octets or b"\0" in octets
+
+
+def without_passwords(octets: bytes, limits: DocumentLimits = DEFAULT_LIMITS) -> bytes:
+    """Return an envelope without the passwords, and digests of passwords, in Security headers for
+    us; all else stays as it is, octet for octet, but that it is in UTF-8. A signature over such a
+    header holds no more.
+
+    Raises:
+        Refused: It is no envelope.
+    """
+    octets = in_utf_8(octets)
+    envelope = read_envelope(parse_document(octets, limits=limits))
+    places = {
+        elements(header).index(block)
+        for block in envelope.headers
+        if block.tag == _SECURITY and (header := block.getparent()) is not None
+    }
+    kept, end = [], 0
+    for start, after in _PasswordFinder(octets, places).find():
+        kept.append(octets[end:start])
+        end = after
+    return b"".join((*kept, octets[end:]))
+
+
+class _PasswordFinder:
+    """Finds where passwords begin and end in an envelope in UTF-8, which lxml does not say: in the
+    header blocks at *places*."""
+
+    def __init__(self, octets: bytes, places: Collection[int]) -> None:
+        self._octets = octets
+        self._places = places
+        self._depth = 0
+        self._block = -1
+        self._behind_header = False
+        self._begun: tuple[int, int] | None = None
+        """The depth of a password, and where it begins."""
+        self._has_text = False
+        self._found: list[tuple[int, int]] = []
+        self._parser = ParserCreate("utf-8", "}")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+
+    def find(self) -> list[tuple[int, int]]:
+        """The place of the first octet of each element, and that behind its last.
+
+        Raises:
+            MediationError: ``TOKEN_INVALID``: another parser does not read it.
+        """
+        try:
+            if self._places:
+                self._parser.Parse(self._octets, True)
+        except ExpatError as error:
+            raise _invalid("the envelope cannot be read") from error
+        return self._found
+
+    def _start(self, name: str, _: object) -> None:
+        self._depth += 1
+        if self._depth == _OF_BLOCKS:
+            self._block += 1
+        ours = self._block in self._places and not self._behind_header
+        if ours and self._begun is None and name == _PASSWORD[1:]:
+            self._begun = self._depth, self._parser.CurrentByteIndex
+            self._has_text = False
+
+    def _text(self, _: str) -> None:
+        self._has_text = True
+
+    def _end(self, name: str) -> None:
+        if self._begun is not None and self._begun[0] == self._depth:
+            if self._has_text:  # Else it may have no end tag, and the index is behind it.
+                after = self._octets.index(b">", self._parser.CurrentByteIndex) + 1
+                self._found.append((self._begun[1], after))
+            self._begun = None
+        self._depth -= 1
+        # The first child of an envelope with header blocks is their Header.
+        self._behind_header = self._behind_header or self._depth == _OF_BLOCKS - 2
 
 
 def _read(children: Sequence[etree._Element]) -> UsernameToken:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| ([AST][0-9]{2}) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
-EACH = {*(f"A{n:02}" for n in range(1, 23)), *(f"T{n}" for n in range(20, 30)), "S07"}
+EACH = {*(f"A{n:02}" for n in range(1, 24)), *(f"T{n}" for n in range(20, 30)), "S07"}
 
 
 @cache

@@ -40,6 +40,7 @@ class IdentityProvider:
         asked: What clients sent.
         people: The claims of those who can log in, by their names.
         ended: What was asked for where sessions end.
+        says_issuer: It says of itself that it always says ``iss`` with a code (RFC 9207).
     """
 
     def __init__(self, issuer: str, audience: str = "dragoman") -> None:
@@ -53,6 +54,7 @@ class IdentityProvider:
         self.asked: list[Mapping[str, str]] = []
         self.people: dict[str, dict[str, Any]] = {}
         self.ended: list[Mapping[str, str]] = []
+        self.says_issuer = False
         self._codes: dict[str, tuple[dict[str, str], str]] = {}
         """What was asked for, and who logged in, by code."""
         self._keys = {name: self._new_key(name, 0) for name in ALGORITHMS}
@@ -106,6 +108,7 @@ class IdentityProvider:
                 "authorization_endpoint": f"{self.issuer}/authorize",
                 "token_endpoint": f"{self.issuer}/token",
                 "end_session_endpoint": f"{self.issuer}/leave",
+                "authorization_response_iss_parameter_supported": self.says_issuer,
             }
         elif path.startswith("/authorize?"):
             return 200, _LOGIN.format(escape(path, quote=True)).encode()

@@ -2,6 +2,7 @@
 
 import time
 
+from fastapi import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,9 +15,12 @@ from gateway.token_bucket import TokenBucket
 from gateway.web.console.login import HOME, Login, first_of
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
+from gateway.web.csrf import refuse_other_origins
 from gateway.web.dependencies import COOKIE, Asking
 
 BEGIN, BACK = f"{LOGIN}/openid", f"{LOGIN}/openid/back"
+BACK_OF_ONE = f"{BACK}/{{tag}}"
+"""The redirect URI of one identity provider among several."""
 STATE_COOKIE = "__Host-dragoman-login"
 """The cookie of a login under way: it comes along when the identity provider sends the browser
 back, which that of a session does not."""
@@ -45,14 +49,19 @@ class OpenIdPages:
         """``/console/login/openid?issuer=``: to the identity provider."""
         page = first_of(request.query_params.get("to"))
         page = page if len(page.encode()) <= LONGEST_PAGE else HOME
+        try:  # Whoever is logged in at a provider would be logged in here without asking for it.
+            await refuse_other_origins(request)
+        except HTTPException:
+            text = "Another site's page had this login begun: begin it here."
+            return await self._login.page(request, page, text, 403)
         issuer = self._openid.find(request.query_params.get("issuer", ""))
         if issuer is None:
             return await self._login.page(request, page, "Nobody can log in there.", 404)
         try:
             self._check_rate(request)
-            where, cookie = await self._openid.begin(
-                issuer, returns_to=f"{self._base(request)}{BACK}", page=page
-            )
+            tag = self._openid.tag_of(issuer)
+            back = f"{self._base(request)}{BACK_OF_ONE.format(tag=tag) if tag else BACK}"
+            where, cookie = await self._openid.begin(issuer, returns_to=back, page=page)
         except Refused as refused:
             return await self._login.page(request, page, refused.text, _status_of(refused))
         answer = await self._on_to(where)
@@ -62,7 +71,8 @@ class OpenIdPages:
         return answer
 
     async def back(self, request: Request) -> Response:
-        """``/console/login/openid/back``: a session, where the identity provider says who it is."""
+        """``/console/login/openid/back[/TAG]``: a session, where the identity provider says who it
+        is."""
         said = request.query_params
         try:
             if "error" in said:
@@ -74,6 +84,7 @@ class OpenIdPages:
                 request.cookies.get(STATE_COOKIE, ""),
                 said.get("code", ""),
                 said.get("iss"),
+                tag=request.path_params.get("tag", ""),
             )
             await self._asking.note_login(done.identity, request)
         except Refused as refused:

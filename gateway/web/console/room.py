@@ -96,7 +96,7 @@ class ConsoleRoom(Room):
 
     def _login_routes(self, sessions: "Sessions") -> Routes:
         from gateway.web.console.login import Login
-        from gateway.web.console.openid_pages import BACK, BEGIN, OpenIdPages
+        from gateway.web.console.openid_pages import BACK, BACK_OF_ONE, BEGIN, OpenIdPages
 
         login = Login(sessions, self._rendering, self._asking)
         openid = OpenIdPages(sessions, login, self._rendering, self._asking)
@@ -104,7 +104,8 @@ class ConsoleRoom(Room):
         methods, hidden = ["GET", "POST"], False
         yield Route(LOGIN, login.log_in, methods=methods, include_in_schema=hidden)
         yield Route(BEGIN, openid.begin, include_in_schema=hidden)
-        yield Route(BACK, openid.back, include_in_schema=hidden)
+        for back in (BACK, BACK_OF_ONE):
+            yield Route(back, openid.back, include_in_schema=hidden)
         yield Route("/console/logout", login.log_out, methods=["POST"], include_in_schema=hidden)
 
     async def linger(self) -> None:

@@ -5,11 +5,11 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of
-from gateway.observing.masking import Mask
+from gateway.observing.masking import SECRETS, Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
-from gateway.security.resource_addresses import shown
+from gateway.security.resource_addresses import shown, shown_in
 from gateway.web.recipients import Recipient
-from gateway.web.views.documents import Part, masked_part, part_of
+from gateway.web.views.documents import UNSHOWN, Part, masked_part, part_of
 from mediation.model.messages import Notification
 from mediation.tenants import as_its_tenant_knows_it
 
@@ -119,7 +119,7 @@ def _came(arrival: Arrival, mask: Mask, limit: int) -> ArrivalView:
     return ArrivalView(
         path=shown(arrival.path),
         headers=[(name, mask.header(name, value)) for name, value in named],
-        body=masked_part(arrival.body, mask, limit),
+        body=_without_keys(arrival.body, _with_secrets(arrival.body, mask), limit),
         attachments=arrival.attachments,
     )
 
@@ -134,10 +134,26 @@ def _understood(notification: Notification, mask: Mask, limit: int) -> Understoo
         properties={
             name: mask.header(name, value) for name, value in notification.properties.items()
         },
-        headers=[masked_part(block, mask, limit).text for block in notification.headers],
+        headers=[_without_keys(block, mask, limit).text for block in notification.headers],
         attachments=[part.media_type for part in notification.attachments],
         payload=masked_part(notification.payload, mask, limit),
     )
+
+
+def _with_secrets(body: bytes, mask: Mask) -> Mask:
+    """*mask* that hides what proves who sent *body*, too. A text that is neither XML nor JSON has
+    no fields, and is shown unless fields are masked: then it cannot be told what is in it."""
+    return mask.with_names(SECRETS) if body.lstrip()[:1] in (b"<", b"{", b"[") else mask
+
+
+def _without_keys(octets: bytes, mask: Mask, limit: int) -> Part:
+    """The first *limit* bytes of an envelope or a header block, masked, and with ids in the place
+    of keys: a producer names the address of a source of ours, and subscriptions of its own."""
+    masked = mask.document(octets)
+    if masked is None:
+        return UNSHOWN
+    text = shown_in(masked.decode("utf-8", "surrogateescape"))
+    return part_of(text.encode("utf-8", "surrogateescape"), limit)
 
 
 def recipient_view(recipient: Recipient, limit: int) -> RecipientView:

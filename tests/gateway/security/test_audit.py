@@ -25,6 +25,7 @@ from gateway.security.audit_chain import (
     verify,
 )
 from gateway.security.identify import anonymous
+from gateway.security.principals import OF_NAMED, OF_TRUSTED, Limits, Principal, owner_in
 from mediation.model.messages import Notification
 from tests.rigs.document_metadata import document, submission
 
@@ -270,24 +271,21 @@ def test_a_refusal_again_and_again_is_counted(
     assert [record.get("again") for record in read_records(path)] == [None, None, 999, None]
 
 
-def test_a_flood_of_different_refusals_is_summed_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_of_different_refusals_is_summed_up(tmp_path: Path) -> None:
     """It fills no disk; who is refused elsewhere meanwhile is recorded all the same."""
     path = tmp_path / "audit.jsonl"
     log = opened(path)
     for each in range(20_000):
         log.note(MOLE, "Publish", f"to {each}", "refused: You have no right.")
     log.note(OTHER, "Publish", "", "refused: You have no right.")
-    monkeypatch.setattr(audit, "AGAIN", 0.0)
-    log._sum_up()
+    log.record_counts()
     log.write()
     records = list(read_records(path))
     assert len(records) < 510 and path.stat().st_size < 250_000
     assert [one["from"] for one in records][-2:] == [OTHER.address, ""]
     assert records[-1]["again"] == 20_000 - (len(records) - 2)
     assert records[-1]["what"] == f"{MOLE.address}: {records[-1]['again']}"
-    log._sum_up()
+    log.record_counts()
     assert not log._waiting, "nothing since"
 
 
@@ -299,8 +297,55 @@ def test_refusals_of_many_addresses_are_bounded_together(tmp_path: Path) -> None
         log.note(stranger, "Publish", "", "refused: You have no right.")
     log.write()
     assert 3000 <= sum(1 for _ in read_records(path)) < 3100
-    assert log._sum.total() + log._uncounted > 2800
-    assert len(log._sum) <= audit.MOST_SUMMED
+    assert log._unrecorded.total > 2800
+    assert len(log._unrecorded.named) <= audit.MOST_SUMMED
+
+
+def of(tenant: str, name: str, limits: Limits = OF_NAMED) -> Principal:
+    return Principal("192.0.2.9", owner_in(tenant, f"user:{name}"), "", limits, tenant=tenant)
+
+
+def test_a_flood_of_changes_is_summed_up(tmp_path: Path) -> None:
+    """By who may, also under many names; others' are recorded, of other tenants, of operators."""
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    most = int(audit.DONE_EACH_AT_ONCE + audit.DONE_ALL_AT_ONCE) + 100
+    for each in range(9000):
+        log.note(of("acme", "mole"), "Renew", f"to {each}")
+    for each in range(9000):
+        log.note(of("acme", f"m{each}"), "Renew", "\x01" * 2600, "allowed")
+        if not each % 1000:
+            log.write()
+    others = (of("zeta", "a"), of("", "b"), MOLE, of("", "boss", OF_TRUSTED))
+    for other in others:
+        log.note(other, "Renew")
+    for _ in range(3000):
+        log.note(of("", "boss", OF_TRUSTED), "Delete")
+    log.record_counts()
+    log.write()
+    records = list(read_records(path))
+    mine = [one for one in records if one["who"].startswith(owner_in("acme", "user:m"))]
+    assert len(mine) < most and path.stat().st_size < 12e6
+    assert all(len(one["what"]) <= 256 for one in mine)
+    assert {other.owner for other in others} <= {one["who"] for one in records}
+    assert sum(one["did"] == "Delete" for one in records) == 3000, "of operators all"
+    [summed] = [one for one in records if one["did"] == audit.DONE_UNRECORDED]
+    assert summed["again"] == 18_000 - len(mine)
+    first = f"{owner_in('acme', 'user:mole')} (Renew): "
+    assert summed["what"].startswith(first)
+
+
+@given(st.text(max_size=3000), st.text(max_size=3000), st.booleans())
+def test_no_record_is_long(what: str, result: str, refused: bool) -> None:
+    """Whatever an id of a request has, which is noted before it is looked up."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "audit.jsonl"
+        log = opened(path)
+        log.note(MOLE, "Renew", what, f"refused: {result}" if refused else result)
+        log.write()
+        [record] = read_records(path)
+        assert len(record["what"]) <= 256 and len(record["result"]) <= 1024
+        assert path.stat().st_size < 20_000
 
 
 def test_a_clock_that_jumps_removes_no_records(

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,9 @@ def identities(issuer: str) -> Identities:
         name = "mole"
         password = "{hash_password(PASSWORD)}"
         roles = ["harbour"]
+        [[users]]
+        name = "gardener"
+        password = "{hash_password("right")}"
         [[users]]
         name = "keyless"
         [[keys]]
@@ -124,7 +128,7 @@ async def test_a_password(authentication: Authentication) -> None:
     found = await prove(authentication, basic("mole", PASSWORD))
     assert found is not None
     assert (found.owner, found.rights) == ("user:mole", ALL_RIGHTS)
-    assert await prove(authentication, basic("mole", PASSWORD)) is found  # Not verified again.
+    assert await prove(authentication, basic("mole", PASSWORD)) == found  # Not verified again.
 
 
 @pytest.mark.parametrize(
@@ -182,6 +186,92 @@ async def test_a_thousand_guesses_at_once_cost_ten(
     reasons = [refused.reason for refused in await asyncio.gather(*guesses)]
     assert computed <= 10 + passwords.AT_ONCE
     assert reasons.count(Reason.RATE) == 200 - computed
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The passwords that were computed; those that begin with "right" prove something."""
+    seen: list[bytes] = []
+
+    def verify(password: bytes, _: str) -> bool:
+        seen.append(password)
+        return password.startswith(b"right")
+
+    monkeypatch.setattr(passwords, "_verify", verify)
+    return seen
+
+
+def spellings(name: str, password: str) -> Iterator[str]:
+    """The same credentials, as RFC 9110 and RFC 7617 let them be written."""
+    value = basic(name, password).partition(" ")[2]
+    for scheme in ("Basic", "basic", "BASIC", "bAsIc"):
+        for spaces in range(1, 6):
+            for behind in ("", " ", "\t"):
+                yield f"{scheme}{' ' * spaces}{value}{behind}"
+
+
+async def test_a_right_password_is_computed_once(
+    authentication: Authentication, computed: list[bytes]
+) -> None:
+    """However it is spelt, in a header or a token, at once or later, from wherever."""
+    values = list(spellings("mole", "right"))
+    assert all(await asyncio.gather(*(prove(authentication, one) for one in values)))
+    for number, one in enumerate(values):
+        assert await prove(authentication, one, address=f"192.0.2.{number}")
+        await authentication.of_password("mole", "right", f"192.0.3.{number}")
+    assert computed == [b"right"]
+    authentication.use(identities("https://other.example"))
+    await authentication.of_password("mole", "right", AT)
+    assert len(computed) == 2, "another file is another password"
+
+
+async def test_who_has_a_password_stops_nobody(
+    authentication: Authentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one user's take long, another's are verified; of each there is one at a time."""
+    going, under_way, most = threading.Event(), 0, 0
+
+    def verify(password: bytes, _: str) -> bool:
+        nonlocal under_way, most
+        if password != b"right":
+            under_way += 1
+            most = max(most, under_way)
+            going.wait(10)
+            under_way -= 1
+        return password == b"right"
+
+    monkeypatch.setattr(passwords, "_verify", verify)
+    flood = [
+        asyncio.create_task(refusal(authentication, basic("mole", f"wrong {n}"), f"192.0.2.{n}"))
+        for n in range(100)
+    ]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(5):
+            await authentication.of_password("gardener", "right", "198.51.100.1")
+        assert most == 1
+    finally:
+        going.set()
+        await asyncio.gather(*flood)
+
+
+async def test_what_is_remembered_is_not_guessed(
+    authentication: Authentication, computed: list[bytes]
+) -> None:
+    """Guesses are bound where the password was verified lately, too, and keep nobody out who says
+    it where it was verified."""
+    home, elsewhere = "198.51.100.1", [f"192.0.2.{number}" for number in range(30)]
+    await authentication.of_password("mole", "right", home)
+    for number, address in enumerate(elsewhere):
+        await refusal(authentication, basic("mole", f"wrong {number}"), address)
+    for value in spellings("mole", "right"):
+        assert (await refusal(authentication, value, elsewhere[0])).reason is Reason.RATE
+    assert await prove(authentication, basic("mole", "right"), address=home)
+    for number in range(30):
+        await refusal(authentication, basic("mole", f"guess {number}"), home)
+    refused = await refusal(authentication, basic("mole", "right"), home)
+    assert refused.reason is Reason.RATE, "nor at that address"
+    assert len(computed) <= 21
 
 
 async def test_who_is_removed_while_it_is_verified_is_not_remembered(

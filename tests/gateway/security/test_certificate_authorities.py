@@ -19,7 +19,7 @@ from gateway.security.authentication import Authentication
 from gateway.security.certificate_proofs import trusted_by_name
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.identities import IdentitiesUnusable, parse_identities
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, owner_in
 from gateway.security.rights import Right
 from gateway.security.tls import client_context
 from gateway.settings.settings import Settings
@@ -202,6 +202,27 @@ def test_a_user_by_what_one_authority_alone_issues(
     found = principal(known, leaf)
     assert (found.owner == "user:mole") is certified
     assert (Right.PUBLISH in known.grants_of(found.owner).rights) is certified
+
+
+@pytest.mark.parametrize("who", ["ca:harbour", "role:pilots", "cert:CN=mole"])
+@pytest.mark.parametrize(("of", "asked"), [("", "acme"), ("acme", ""), ("acme", "zeta")])
+def test_who_is_called_like_a_user_of_another_tenant(
+    tmp_path: Path, who: str, of: str, asked: str
+) -> None:
+    """The identity provider of a tenant names its users as it likes."""
+    tenants = "".join(f'[[tenants]]\nname = "{name}"\n' for name in ("acme", "zeta"))
+    row = f'name = "mole"\ntenant = "{of}"\nroles = ["pilots"]\n'
+    rules = FILE.partition("[[rights]]")
+    # A rule for each tenant: what the user has itself.
+    rights = "".join(
+        f'[[rights]]\nwho = ["{who}"]\nmay = ["publish"]\ntenant = "{tenant}"\n'
+        for tenant in ("", "acme", "zeta")
+    )
+    text = tenants + USERS.replace('name = "mole"', row) + rules[0] + rights
+    known = identification(tmp_path, text)
+    assert not known.grants_of(owner_in(asked, "user:mole")).rights
+    has = known.grants_of(owner_in(of, "user:mole")).rights
+    assert (Right.PUBLISH in has) is not who.startswith("cert:")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gateway.security.resource_addresses import (
     mailbox_key,
     resource_at,
     shown,
+    shown_in,
 )
 from mediation import names
 from tests.rigs.cases import for_each
@@ -91,6 +92,28 @@ ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
 )
 def test_what_is_shown_opens_nothing(address: str, safe: str) -> None:
     assert shown(address) == safe
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in ResourceKind if kind is not ResourceKind.CHANNEL]
+)
+@pytest.mark.parametrize("behind", ["", "/", "?x=1&amp;y=2", "/events", ".", ", and more"])
+@pytest.mark.parametrize("key", [KEY, KEY.upper(), f"urn:uuid:{KEY}"])
+def test_no_document_has_an_address_that_opens_anything(
+    kind: ResourceKind, behind: str, key: str
+) -> None:
+    address = kind.address("https://user:secret@h.example/prefix", key)
+    document = f'<a to="{address}{behind}"><b>{address}{behind}</b><id>{OTHER}</id></a>'
+    safe = shown_in(document)
+    assert KEY not in safe.lower() and "secret" not in safe
+    assert safe.count(public_id(KEY)) == 2 and OTHER in safe, "what is no address stays"
+
+
+@pytest.mark.parametrize("address", [f"https://h/relay/{TOKEN}/x", f"{ANONYMOUS}{KEY}"])
+def test_other_addresses_in_documents(address: str) -> None:
+    assert shown_in(f"<a b='{address}'>{address}</a>") == (
+        f"<a b='{shown(address)}'>{shown(address)}</a>"
+    )
 
 
 @pytest.mark.parametrize("kind", ResourceKind)

@@ -1,10 +1,12 @@
 """Senders that say in the message who they are: UsernameTokens of WS-Security."""
 
 import base64
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -145,6 +147,59 @@ async def test_a_nonce_is_remembered_over_restarts(tmp_path: Path) -> None:
         async with running(tmp_path / "data", identities=file) as run:
             statuses.append((await send(run, header)).status)
     assert statuses[0] == 202 and statuses[1] >= 400
+
+
+READER_RULES = """
+[[rights]]
+who = ["role:devices"]
+may = ["everything"]
+"""
+
+
+async def test_nobody_is_passed_a_password(tmp_path: Path) -> None:
+    """Neither who reads a mailbox, nor who looks at messages and requests, nor who has the files:
+    of an event, of one for a mailbox by each address, of one that cannot be read, of a Subscribe."""
+    file, said = make_file(tmp_path), []
+    file.write_text(file.read_text() + READER_RULES)
+    basic = base64.b64encode(f"program:{PASSWORD}".encode()).decode()
+    tokens = (plain("program"), digested())
+    secrets = [PASSWORD, tokens[1].partition("Digest'>")[2].partition("<")[0]]
+    settings: dict[str, Any] = {
+        "console_messages": 100,
+        "trusted": (),
+        "egress_allow": ["127.0.0.1"],
+    }
+    async with running(tmp_path / "data", identities=file, **settings) as run:
+
+        async def ask(method: str, path: str, sent: object = None) -> str:
+            octets = b"" if sent is None else json.dumps(sent).encode()
+            type_ = "application/json"
+            answer = await run.request(
+                method, path, octets, content_type=type_, authorization=f"Basic {basic}"
+            )
+            return answer.body.decode()
+
+        key = json.loads(await ask("POST", "/mailboxes", {}))["key"]
+        paths = ("/soap/topic/a", f"/mailboxes/{key}", f"/msgbox/clientid/{key}")
+        unread = "<x:Notify xmlns:x='http://docs.oasis-open.org/wsn/b-2'/>"
+        bodies = ("<event/>", unread, SPEAKER.wse_subscribe("http://consumer.example.org/"))
+        for number, token in enumerate(tokens * len(paths) * len(bodies)):
+            body, path = bodies[number // 2 % 3], paths[number // 6]
+            if number % 2:
+                token = digested()
+                secrets.append(token.partition("Digest'>")[2].partition("<")[0])
+            envelope = SPEAKER.envelope(body, message_id=f"urn:m:{number}", headers=token)
+            await run.post(envelope, path, type=SPEAKER.type)
+            said.append(await ask("GET", f"/api/v1/messages/urn:m:{number}?content=true"))
+        for _ in range(20):
+            said.append(await ask("POST", f"/mailboxes/{key}/receive", {"wait": 0}))
+        for entry in run.gateway.subscriptions.entries:
+            said.append(await ask("GET", f"/api/v1/subscriptions/{entry.id}/request"))
+    kept = b"".join(one.read_bytes() for one in (tmp_path / "data").rglob("*") if one.is_file())
+    said.append(kept.decode("utf-8", "replace"))
+    assert sum("as_it_came" in text for text in said) >= 2, "a Subscribe of each token"
+    assert sum("urn:m:" in text and "<event" in text for text in said) >= 4, "they were kept"
+    assert not [text for text in said if any(one in text for one in secrets)]
 
 
 def test_the_kept_password_is_encrypted(tmp_path: Path) -> None:

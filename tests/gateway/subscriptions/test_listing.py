@@ -1,16 +1,78 @@
 """The search for subscriptions of a selection is bounded, and goes on where it ended."""
 
+from dataclasses import replace
+
 import pytest
 
 from filters import Reason, Refused
-from gateway.delivery import Dispatchers
+from gateway.delivery import Dispatchers, Entry
 from gateway.egress import parse_target
+from gateway.security.keys import new_key, public_id
+from gateway.security.resource_addresses import ResourceKind, shown
 from gateway.subscriptions.listing import Order, SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
+from mediation import names
 from mediation.model.requests import SubscriptionSelection
+from mediation.rendering import prepare
 from tests.gateway.subscriptions.test_table import entered
+from tests.rigs.mediation import subscription
 
 ONE = parse_target("http://one.example/")
+ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
+KEY, LATER = sorted((new_key(), new_key()))
+SECRET_ADDRESSES = {
+    **{kind.name: kind.address("http://h", "{}") for kind in ResourceKind},
+    "query": "http://h/pullpoints/{}?x=1",
+    "relay": "http://h/relay/{}",
+    "fetched": ANONYMOUS + "{}",
+    "user": "http://user:{}@h/consumer",
+}
+SECRET_ADDRESSES.pop("CHANNEL")  # Its name is no secret.
+
+
+def to(table: SubscriptionTable, address: str) -> Entry:
+    """A subscription whose consumer is at *address*."""
+    made, key = subscription(), new_key()
+    consumer = replace(made.consumer, address=address)
+    made = replace(made, key=key, id=public_id(key), consumer=consumer)
+    entry = Entry(made, prepare(made), ONE)
+    table.add(entry)
+    return entry
+
+
+@pytest.mark.parametrize("form", SECRET_ADDRESSES.values(), ids=SECRET_ADDRESSES)
+async def test_no_part_of_a_key_is_found(form: str) -> None:
+    """Lists show ids in the place of keys, and are searched and sorted by what they show. Who has
+    the whole address finds it."""
+    table = SubscriptionTable()
+    entry = to(table, form.format(KEY))
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+
+    async def finds(pattern: str) -> bool:
+        page = await selector.find(SubscriptionSelection(consumer=pattern), limit=9)
+        return page.ids == (entry.id,)
+
+    address, before = form.format(KEY), form.partition("{}")[0]
+    assert await finds(address) and await finds(shown(address))
+    for number in range(1, len(KEY)):
+        found = KEY[:number]
+        seen = "?" not in before and shown(address).startswith(before + found)
+        assert await finds(before + found) is seen, "an id may begin as the key does"
+        for pattern in (f"*{found}", f"*{found}*", f"{before}{found}*"):
+            if found not in shown(address):
+                assert not await finds(pattern), pattern
+
+
+@pytest.mark.parametrize("form", SECRET_ADDRESSES.values(), ids=SECRET_ADDRESSES)
+async def test_no_order_tells_a_key(form: str) -> None:
+    table = SubscriptionTable()
+    entries = [to(table, form.format(key)) for key in (KEY, LATER, new_key(), new_key())]
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+    ids, _ = await selector.sort(SubscriptionSelection(), Order.CONSUMER, limit=9)
+    by_what_is_shown = sorted(
+        entries, key=lambda one: (shown(one.subscription.consumer.address), one.id)
+    )
+    assert list(ids) == [one.id for one in by_what_is_shown]
 
 
 @pytest.mark.parametrize("look_at", [1, 3, 10, 100])

@@ -165,6 +165,41 @@ def test_the_start_and_doctor_say_where(tmp_path: Path) -> None:
     assert re.search(r"administration.*whoever reaches it", said)
 
 
+KEPT = ("/docs/", "/console/static/")
+"""Files that are the same for everybody."""
+
+
+@pytest.mark.parametrize("settings", [{}, {"admin_port": 0, "admin_host": "127.0.0.1"}])
+async def test_no_answer_is_kept_or_taken_for_another(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    """Of each route that is described, of pages and lists, of refusals of all kinds."""
+    async with running(tmp_path, **settings) as gateway:
+        page = json.loads((await gateway.admin("GET", "/openapi.json")).body)
+        described = [
+            path.replace("{", "").replace("}", "")
+            for path, methods in page["paths"].items()
+            if "get" in methods and path.startswith(("/api", "/xregistry"))
+        ]
+        others = [
+            "/console", "/console/subscriptions", "/console/subscriptions.csv", "/console/none",
+            "/console/static/console.css", "/console/static/none", "/docs", "/docs/none",
+            "/metrics", "/openapi.json", "/api/none", "/api/v1/subscriptions?limit=x",
+        ]  # fmt: skip
+        streams = {"/api/v1/tap"}
+        for path in (*(one for one in described if one not in streams), *others):
+            for method in ("GET", "DELETE"):
+                answer = await gateway.admin(method, path)
+                assert answer.headers["x-content-type-options"] == "nosniff", (method, path)
+                kept = answer.headers["cache-control"]
+                is_file = method == "GET" and path.startswith(KEPT) and answer.status == 200
+                assert (kept == "no-store") is not is_file, (method, path, kept)
+        soap = await gateway.request("GET", "/soap?wsdl")
+        assert "cache-control" not in soap.headers
+        for path in ("/mailboxes/x", "/events/subscriptions/x"):
+            assert (await gateway.request("GET", path)).headers["cache-control"] == "no-store"
+
+
 async def test_pages_let_nothing_in(tmp_path: Path) -> None:
     async with running(tmp_path) as run_:
         page = await run_.request("GET", "/docs")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.security.resource_addresses import MAILBOXES, ResourceKind
 from tests.rigs.envelopes import FULL, Speaker, message_content, topic_expression
 from tests.rigs.gateways import Running, running
 from tests.rigs.json_mailboxes import Box
@@ -78,6 +79,32 @@ async def test_what_our_client_does_not_write(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         seen = await request_of(run)
         assert seen["body"] is None and "so many parts" in seen["why"]
+
+
+KINDS = [kind for kind in ResourceKind if kind is not ResourceKind.CHANNEL]
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize("behind", ["", "?x=1&amp;y=2"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_key_of_another_mailbox(
+    tmp_path: Path, kind: ResourceKind, behind: str, *, escaped: bool
+) -> None:
+    """A reader sees none in any address of the request, however it is written."""
+    async with running(tmp_path) as run:
+        boxes = [await Box.make(run) for _ in range(4)]
+        keys = [f"&#{ord(one.key[0])};{one.key[1:]}" if escaped else one.key for one in boxes]
+        addresses = [f"{kind.address(run.url, key)}{behind}" for key in keys]
+        where = addresses if kind in MAILBOXES else [SINK.partition("?")[0]] * 2
+        body = SPEAKER.wse_subscribe(where[0], end_to=where[1])
+        box = f'<m:MsgBoxId xmlns:m="urn:m">{keys[3]}</m:MsgBoxId>'
+        more = f'<x:also xmlns:x="urn:x" at="{addresses[2]}">{addresses[2]}{box}</x:also>'
+        header = f"<wsa:From>{SPEAKER.epr(addresses[2])}</wsa:From>"
+        await run.subscribe(
+            SPEAKER, body.replace("</e:Subscribe>", f"{more}</e:Subscribe>"), headers=header
+        )
+        text = json.dumps(await request_of(run)).lower()
+        assert not [one.id for one in boxes if one.key in text], text
 
 
 async def test_subscriptions_to_cloud_events(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from mediation.soap.username_tokens import (
     add_username_token,
     digest_of,
     read_username_token,
+    without_passwords,
 )
 from tests.rigs.envelopes import Message
 
@@ -53,6 +54,49 @@ def test_a_digest_of_the_guide_of_onvif() -> None:
 def test_a_password(type_: str) -> None:
     token = read_username_token(security(USER, f"<w:Password{type_}> s p </w:Password>"))
     assert token == UsernameToken("user", " s p ")
+
+
+SPELLINGS = {
+    "text": TEXT,
+    "digest": DIGESTED,
+    "references": "<w:Password>&#115;ecret</w:Password >",
+    "a character section": "<w:Password><![CDATA[</w:Password>secret]]></w:Password>",
+    "an attribute that ends nothing": "<w:Password a='/w:Password>' b=\">\">secret/></w:Password>",
+    "a comment": "<w:Password>sec<!-- </w:Password> -->ret</w:Password\n>",
+    "a prefix of its own": f'<o:Password xmlns:o="{WSSE}">secret</o:Password>',
+    "no prefix": f'<Password xmlns="{WSSE}">secret</Password>',
+    "elements in it": "<w:Password><w:Password>secret</w:Password>secret</w:Password>",
+    "deeper": "<u:a><w:Password>secret</w:Password></u:a>",
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("spelt", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("soap", Soap)
+def test_a_password_is_cut_out(soap: Soap, spelt: str, encoding: str) -> None:
+    """Octet for octet, of each Security header for us alone: whoever else is meant needs its own,
+    and an event is nobody's password."""
+    others = f'<w:Security s:{"actor" if soap is Soap.V1_1 else "role"}="urn:x">{TEXT}</w:Security>'
+    around = "<!-- é <w:Password>é</w:Password> -->"
+    parts = ("<w:Security><w:UsernameToken>", USER, "<u:b/></w:UsernameToken></w:Security>")
+
+    def envelope(password: str) -> str:
+        mine = f"{parts[0]}{parts[1]}{password}{parts[2]}"
+        return (
+            f'<s:Envelope xmlns:s="{soap.value}" xmlns:w="{WSSE}" xmlns:u="{WSU}">{around}'
+            f"<s:Header>{others}{mine}{around}{others}</s:Header><s:Body><e>{TEXT}</e></s:Body>"
+            "</s:Envelope>"
+        )
+
+    cut = without_passwords(envelope(spelt).encode(encoding))
+    outer = "<u:a></u:a>" if spelt == SPELLINGS["deeper"] else ""
+    assert cut.decode() == envelope(outer)
+    assert without_passwords(cut) == cut
+
+
+@pytest.mark.parametrize("parts", [(), (USER,), (USER, "<w:Password/>"), (USER, "<Password/>")])
+def test_nothing_to_cut_out(parts: tuple[str, ...]) -> None:
+    assert without_passwords(security(*parts)) == security(*parts)
 
 
 def test_a_header_for_others_is_not_for_us() -> None:

@@ -190,6 +190,73 @@ async def test_who_begins_and_ends_logins_without_end_waits(
         assert answer.status == 429
 
 
+async def test_a_code_of_another_provider_goes_to_nobody(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    """A tenant's provider sends an operator on to that of the operators, with what an attacker
+    began there: the code comes back where neither the tenant's provider nor the attacker get it."""
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    with identity_provider() as evil:
+        rows = RULES.format(provider.issuer) + RULES.format(evil.issuer).partition("[[rights]]")[0]
+        file.write_text(file.read_text() + rows)
+        async with running(tmp_path / "data", identities=file) as run:
+            mine, _ = await begin(run, provider)
+            honest = parse_qs(urlsplit(mine).query)["redirect_uri"][0]
+            theirs, cookie = await begin(run, evil)
+            asked = parse_qs(urlsplit(theirs).query)
+            assert asked["redirect_uri"][0] != honest, "each has an address of its own"
+            begun = parse_qs(urlsplit(mine).query)["state"][0]
+            sent_on = mine.replace(f"state={begun}", f"state={asked['state'][0]}")
+            back = await at_the_provider(sent_on, "ada")
+            back = back.partition("&iss=")[0] + "&code=" + back.partition("&code=")[2]
+            assert "iss=" not in back
+            shared = f"/console/login/openid/back?{urlsplit(back).query}"
+            for path in (back, shared, back.replace("/back/", "/back/x")):
+                answer = await run.request("GET", path, cookie=cookie)
+                assert answer.status == 401 and "__Host-dragoman=" not in str(answer.headers), path
+            assert not evil.asked, "it was given no code"
+            assert (await log_in(run, provider)).status == 200, "the operator himself"
+
+
+async def test_the_address_for_one_provider_stays(run: Running, provider: IdentityProvider) -> None:
+    """What operators have registered there goes on working, and stands for no other."""
+    where, cookie = await begin(run, provider)
+    [address] = parse_qs(urlsplit(where).query)["redirect_uri"]
+    assert address.endswith("/console/login/openid/back")
+    path = await at_the_provider(where, "ada")
+    answer = await run.request("GET", path.replace("/back?", "/back/else?"), cookie=cookie)
+    assert answer.status == 401
+    assert (await run.request("GET", path, cookie=cookie)).status == 200
+
+
+@pytest.mark.parametrize("says_issuer", [False, True])
+async def test_a_provider_that_always_says_who_it_is(
+    run: Running, provider: IdentityProvider, *, says_issuer: bool
+) -> None:
+    """RFC 9207, section 2.4: without it, the answer is another's."""
+    provider.says_issuer = says_issuer
+    where, cookie = await begin(run, provider)
+    path = re.sub("&iss=[^&]*", "", await at_the_provider(where, "ada"))
+    answer = await run.request("GET", path, cookie=cookie)
+    assert answer.status == (401 if says_issuer else 200)
+    assert bool(provider.asked) is not says_issuer
+    assert (await log_in(run, provider)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)],
+)
+async def test_another_sites_page_begins_no_login(
+    run: Running, provider: IdentityProvider, site: str, status: int
+) -> None:
+    path = f"/console/login/openid?{urlencode({'issuer': provider.issuer})}"
+    answer = await run.request("GET", path, sec_fetch_site=site)
+    assert answer.status == status
+    assert ("set-cookie" in answer.headers) is (status == 200)
+
+
 NOTHING: tuple[dict[str, Any], ...] = (
     {"nonce": "another login's"},
     {"nonce": None},
@@ -245,7 +312,7 @@ async def test_logins_that_strangers_begin_end_no_other(
     for _ in range(1100):
         await login.begin(issuer, returns_to="https://here/back", page="/console")
     said = dict(parse_qsl(urlsplit(await at_the_provider(where, "ada")).query))
-    done = await login.finish(said["state"], cookie, said["code"], said["iss"])
+    done = await login.finish(said["state"], cookie, said["code"], said["iss"], tag="")
     assert done.identity.owner == "user:ada"
 
 
