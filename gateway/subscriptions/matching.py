@@ -262,8 +262,8 @@ class Matching:
         ]
 
     def metrics(self) -> Iterator[Sample]:
-        """The messages that wait for slow filters or for room in delivery, and the connection to the
-        broker, where the adapter says how it is."""
+        """The messages that wait for slow filters or for room in delivery, and the connection to
+        the broker, where the adapter says how it is."""
         waiting = self._adapter.deferred + sum(map(len, self._waiting.values()))
         yield gauge("unsettled", "Messages unsettled in the messaging system.", waiting)
         if self._guard is not None or self._may_publish is not None:
