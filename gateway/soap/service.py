@@ -14,7 +14,7 @@
     answer     gateway.soap.answers          writes the response or the fault, which goes on the
                                              connection or elsewhere (gateway.soap.replies)
 
-`SoapService.handle` and `SoapService._proceed` take the steps in this order.
+`SoapService._handle` and `SoapService._proceed` take the steps in this order.
 """
 
 import contextlib

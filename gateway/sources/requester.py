@@ -186,7 +186,7 @@ class Requester:
         where it does not say.
 
         Raises:
-            ProducerUnreachable
+            ProducerRefused, ProducerUnreachable
         """
         target = self._target(source, source.url)
         action, envelope = write_get_time(source.url)

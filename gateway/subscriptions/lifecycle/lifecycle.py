@@ -9,7 +9,7 @@
 
 Each change is in the store before it is in memory, and one subscription is changed by one request
 at a time. `table` holds the entries, `expiry` the clock; `creation` decides what a Subscribe leads
-to, `renewal` how long a lease is, and `replication` learns from the store.
+to, `leases` how long a lease is, `renewal` moves its end, and `replication` learns from the store.
 """
 
 import asyncio
