@@ -86,21 +86,18 @@ def decrypt(
     recipient: str,
     credentials: Credentials,
     key: bytes = b"",
-    *,
-    learnt: set[str] | None = None,
 ) -> bytes:
     """Decrypt what was encrypted for *recipient*, whose *credentials* are these.
 
     Args:
         key: An ``xenc:EncryptedKey`` that `hand_on` made for *recipient*, in place of the one in
             *octets*.
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         DecryptionFailed: Whatever the cause. All that can be tried is tried, so that the time tells
             no more than the error.
     """
-    return _open(octets, recipient, credentials, key, learnt)[1]
+    return _open(octets, recipient, credentials, key)[1]
 
 
 def hand_on(
@@ -117,7 +114,7 @@ def hand_on(
         DecryptionFailed: *holder* cannot decrypt it.
         ValueError: Nothing can be encrypted for *recipient*.
     """
-    secret = _open(octets, holder, credentials, b"", None)[0]
+    secret = _open(octets, holder, credentials, b"")[0]
     return _write_key(secret, recipient, certificate).encode()
 
 
@@ -161,12 +158,12 @@ class _Data:
 
 
 def _open(
-    octets: bytes, recipient: str, credentials: Credentials, key: bytes, learnt: set[str] | None
+    octets: bytes, recipient: str, credentials: Credentials, key: bytes
 ) -> tuple[bytes, bytes]:
     """The key of *octets*, and what it decrypts."""
     try:
         require_utf_8(octets)
-        data = _read_data(parse_document(octets, limits=_LIMITS, names=learnt))
+        data = _read_data(parse_document(octets, limits=_LIMITS))
         wrapped = _read_key(parse_document(key)) if key else data.key
     except Refused:
         raise DecryptionFailed from None
