@@ -156,8 +156,15 @@ _FORBIDDEN = re.compile(
 
 
 def text_of(element: etree._Element) -> str:
-    """The text of *element* without comments, trimmed."""
-    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+    """The text of *element*, comments aside, trimmed: peers pad URIs, times and identifiers."""
+    return whole_text(element).strip()
+
+
+def whole_text(element: etree._Element) -> str:
+    """The text of *element*, comments aside, as it stands."""
+    if not len(element):
+        return element.text or ""
+    return "".join([element.text or "", *(child.tail or "" for child in element)])
 
 
 def parse_own(octets: bytes) -> etree._Element:

@@ -5,7 +5,6 @@ with SHA-256): the two steps of the paper in the form of XML Encryption 1.1
 (https://www.w3.org/TR/xmlenc-core1/). The nonce stands before the ciphertext, the tag behind it.
 """
 
-import base64
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from mediation.discovery.xml_fields import Children, attribute, canonical, text
 from mediation.discovery.xml_signature import decode_base64
 from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import xml_text
+from mediation.xml_security import write_cipher_data
 
 MAX_ENCRYPTED = MAX_RESPONSE * 4 // 3 + 16 * 2**10
 """The most bytes of an encrypted message."""
@@ -77,7 +77,7 @@ def encrypt(octets: bytes, recipient: str, certificate: x509.Certificate) -> byt
         f'<xenc:EncryptedData xmlns:xenc="{names.XENC}" Type="{names.XENC_ELEMENT}">'
         f'<xenc:EncryptionMethod Algorithm="{names.XENC_AES256_GCM}"/>'
         f'<ds:KeyInfo xmlns:ds="{names.DSIG}">{_write_key(key, recipient, certificate)}'
-        f"</ds:KeyInfo>{_write_cipher(cipher)}</xenc:EncryptedData>"
+        f"</ds:KeyInfo>{write_cipher_data(cipher)}</xenc:EncryptedData>"
     ).encode()
 
 
@@ -250,11 +250,6 @@ def _read_cipher(parts: Children) -> bytes:
     return octets
 
 
-def _write_cipher(octets: bytes) -> str:
-    word = base64.b64encode(octets).decode()
-    return f"<xenc:CipherData><xenc:CipherValue>{word}</xenc:CipherValue></xenc:CipherData>"
-
-
 def _write_key(key: bytes, recipient: str, certificate: x509.Certificate) -> str:
     """Write *key* for the holder of *certificate*: an element that can stand alone."""
     public = certificate.public_key()
@@ -268,5 +263,5 @@ def _write_key(key: bytes, recipient: str, certificate: x509.Certificate) -> str
         f'<xenc11:MGF xmlns:xenc11="{names.XENC_1_1}" Algorithm="{names.XENC_MGF1_SHA256}"/>'
         f"</xenc:EncryptionMethod>"
         f"<ds:KeyInfo><ds:KeyName>{xml_text(recipient)}</ds:KeyName></ds:KeyInfo>"
-        f"{_write_cipher(public.encrypt(key, _OAEP))}</xenc:EncryptedKey>"
+        f"{write_cipher_data(public.encrypt(key, _OAEP))}</xenc:EncryptedKey>"
     )
