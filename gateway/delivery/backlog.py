@@ -467,12 +467,14 @@ class BacklogStorage:
         )
 
     def end(self, outbox: Outbox, *, expired: bool) -> None:
-        """Its subscription has ended: what became a row since it left the store goes too."""
+        """Remove the rows of *outbox*, whose subscription has ended: those that were made since the
+        subscription left the store. They count as *expired*, or as cancelled."""
         self._over_bounds.pop(outbox, None)
         self._forget(outbox.entry.id, expired)
 
     def _forget(self, subscription: str, expired: bool) -> None:
-        """A slice at a time, between which the settlement does what else there is."""
+        """Remove the rows of *subscription*, a slice at a time: the settlement has its turn in
+        between."""
 
         def forgotten(all_of_it: bool) -> None:
             if not all_of_it:

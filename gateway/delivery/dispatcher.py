@@ -77,8 +77,8 @@ class Dispatcher:
         prefetch: How many messages the messaging system lets be unsettled.
         window: Deliveries of one subscription in memory; what exceeds them goes to the store.
         give_up: Called with a subscription that ends for want of delivery, and why.
-        never_agreed: Called instead where the host never accepted anything, and whether that is
-            known since now; it may not be for the last time.
+        never_agreed: Called instead with a subscription whose host never accepted anything, perhaps
+            several times, and whether that has just been learnt.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.

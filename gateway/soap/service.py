@@ -404,7 +404,7 @@ class SoapService:
         yield counters("requests", "SOAP requests, by operation.", "operation", self.requests)
         yield counters("refusals", "Requests refused, by reason.", "reason", self.refusals)
 
-    def note_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
+    def count_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
         """Count one request more as refused for *reason*, by a transport, and log it, if there are
         few."""
         self._answers.count_refusal(reason)

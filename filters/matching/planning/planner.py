@@ -57,16 +57,16 @@ _CONTEXT: Path = ((CHILD, None, None),)
 def plan(node: Node) -> Plan:
     """The plan of the expression whose tree is *node*, the root element its context node."""
     condition = lower_boolean(node)
-    lowering = _Lowering()
+    builder = _PlanBuilder()
     try:
-        formula = lowering.exists(_CONTEXT, condition, True)
+        formula = builder.exists(_CONTEXT, condition, True)
     except _TooMany:
         return Plan((), TRUE, False, (), condition if _is_program(condition) else None)
     if formula == FALSE:
         return Plan((), FALSE, True)
-    exact = lowering.exact
-    branches = lowering.branches if exact else lowering.ranges
-    atoms = tuple(lowering.atoms)
+    exact = builder.exact
+    branches = builder.branches if exact else builder.ranges
+    atoms = tuple(builder.atoms)
     used: dict[int, int] = {}
     number_atoms(formula, used)
     if len(used) < len(atoms):
@@ -82,7 +82,7 @@ class _TooMany(Exception):
     """The condition takes too many parts."""
 
 
-class _Lowering:
+class _PlanBuilder:
     """A plan under construction."""
 
     __slots__ = ("atoms", "branches", "exact", "parts", "ranges")

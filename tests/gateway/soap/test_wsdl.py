@@ -9,11 +9,11 @@ from urllib.parse import quote
 import pytest
 from lxml import etree
 
-from mediation.detect import write_response
 from mediation.model.requests import Done, Operation, Sequences
 from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import POLICY_1_5
+from mediation.responses import write_response
 from mediation.specifications import SPECIFICATIONS
 from mediation.wsdl import DESCRIBED, SERVICES, schema_named, services_named, write_wsdl
 from tests.rigs.cases import for_each

@@ -250,13 +250,6 @@ def test_the_published_examples_fit(shared: Path) -> None:
     assert alone.denial is Denial.NOT_DELEGATED
 
 
-def test_names_are_collected(people: Parties) -> None:
-    learnt: set[str] = set()
-    assert ask(people, learnt=learnt).allowed
-    ask(people, delegation=b"<strange/>", learnt=learnt)
-    assert {"{urn:dragoman:tdn:1}Possession", "strange"} <= learnt
-
-
 @pytest.mark.parametrize("soap", Soap)
 def test_a_header_block_brings_it(people: Parties, soap: Soap) -> None:
     """Whatever the envelope declares, and with the attributes of header blocks."""
