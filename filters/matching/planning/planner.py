@@ -1,7 +1,8 @@
 """Makes a plan of a syntax tree: the atoms that an expression needs, and when they suffice.
 
-`filters.matching.planning.conditions` says what the expression asks for, element by element. Here
-each "some element at this path, of which all that holds" becomes a formula over atoms:
+`filters.matching.planning.condition_lowering` says what the expression asks for, element by
+element. Here each "some element at this path, of which all that holds" becomes a formula over
+atoms:
 
 - "or" is as good outside as inside: some element with x or y is some with x, or some with y;
 - so is a single demand: some a with some b that passes is some a/b that passes;
@@ -13,10 +14,10 @@ each "some element at this path, of which all that holds" becomes a formula over
 
 from typing import Any
 
-from filters.matching.planning.conditions import UNKNOWN, Condition, both
+from filters.matching.planning.condition_algebra import UNKNOWN, Condition, both
+from filters.matching.planning.condition_lowering import lower_boolean
 from filters.matching.planning.element_tests import ElementTests, narrow
 from filters.matching.planning.formulas import any_of, every, number_atoms, opposite, renumbered
-from filters.matching.planning.lowering import lower_boolean
 from filters.matching.planning.plan import (
     AT_LEAST,
     AT_MOST,
