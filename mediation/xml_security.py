@@ -31,7 +31,7 @@ def sign_octets(key: PrivateKey, octets: bytes) -> bytes:
     return b"".join(number.to_bytes(length, "big") for number in numbers)
 
 
-def ecdsa_der(value: bytes, key: ec.EllipticCurvePublicKey) -> bytes:
+def ecdsa_der(key: ec.EllipticCurvePublicKey, value: bytes) -> bytes:
     """Read a ``ds:SignatureValue`` of ECDSA, two numbers one behind the other, as a signature in
     DER.
 

@@ -298,7 +298,7 @@ def _is_signed(signature: XmlSignature, certificate: x509.Certificate) -> bool:
         if signature.method is Method.RSA_SHA256 and isinstance(key, rsa.RSAPublicKey):
             key.verify(signature.value, signature.signed_info, _PADDING, _HASH)
         elif signature.method is Method.ECDSA_SHA256 and isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(ecdsa_der(signature.value, key), signature.signed_info, _ECDSA)
+            key.verify(ecdsa_der(key, signature.value), signature.signed_info, _ECDSA)
         else:
             return False
     except (InvalidSignature, ValueError):

@@ -94,7 +94,7 @@ def is_signature(key: object, method: str, signed: bytes, value: bytes) -> bool:
         if isinstance(key, rsa.RSAPublicKey):
             key.verify(value, signed, PKCS1v15(), hashed)
         elif isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(ecdsa_der(value, key), signed, ec.ECDSA(hashed))
+            key.verify(ecdsa_der(key, value), signed, ec.ECDSA(hashed))
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -14,7 +14,7 @@ def test_two_numbers_one_behind_the_other(curve: ec.EllipticCurve) -> None:
     key = ec.generate_private_key(curve)
     value = sign_octets(key, b"octets")
     assert len(value) == 2 * ((curve.key_size + 7) // 8)
-    key.public_key().verify(ecdsa_der(value, key.public_key()), b"octets", ec.ECDSA(SHA256()))
+    key.public_key().verify(ecdsa_der(key.public_key(), value), b"octets", ec.ECDSA(SHA256()))
 
 
 @CURVES
@@ -23,4 +23,4 @@ def test_numbers_of_another_length(curve: ec.EllipticCurve, change: bytes) -> No
     key = ec.generate_private_key(curve)
     value = sign_octets(key, b"octets")
     with pytest.raises(ValueError, match="length of the key"):
-        ecdsa_der(value + change if change else value[:-1], key.public_key())
+        ecdsa_der(key.public_key(), value + change if change else value[:-1])
