@@ -281,10 +281,19 @@ class Adapter(Protocol):
         """
 
     async def want(self, interest: Interest) -> None:
-        """Yield what *interest* covers, from the moment this returns."""
+        """Yield what *interest* covers, from the moment this returns.
+
+        Raises:
+            AdapterUnavailable: The system did not accept it; it is not in force.
+            FilterError: The system does not evaluate this filter, or no more of its dialect.
+        """
 
     async def unwant(self, interest: Interest) -> None:
-        """Stop yielding what only *interest* covered; this may lag."""
+        """Stop yielding what only *interest* covered; this may lag.
+
+        Raises:
+            AdapterUnavailable: The system was not told; it may go on until it is connected anew.
+        """
 
     def deliveries(self) -> AsyncIterator[Delivery]:
         """Yield each message once, in the system's order, however many interests it meets.

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Generic, TypeVar
 
 QUANTUM = 16 * 2**10
-"""What a tenant sends in a turn."""
+"""Bytes that a tenant sends in a turn, with `EACH` for each message."""
 EACH = 2**10
 """What a message counts beside its bytes: about as many of them take the same processor time."""
 REMEMBERED = 1024

@@ -94,7 +94,7 @@ class ArchiveReader:
             if path.name.startswith(("_", ".")):
                 continue
             if path.is_dir():
-                # Archives of Dragoman 0.1, without hours, name roots in another way.
+                # Archives without folders of hours name roots in another way.
                 if self._roots is None or not _is_hour(folder) or path.name in self._roots:
                     yield from self._files(path)
             elif path.name.endswith((PARQUET, JSON_LINES)):

@@ -41,13 +41,13 @@ class DocumentLimits:
     """Octets of one namespace name."""
     name: int = 1024
     """Octets of one element's or attribute's name, with its prefix."""
-    few: int = field(init=False, repr=False, compare=False)
-    """Attributes and declarations in the whole document up to which no limit can be exceeded."""
-    short: int = field(init=False, repr=False, compare=False)
-    """Nor does a tag of so many octets."""
-    part: int = field(init=False, repr=False, compare=False)
-    """Nor does a part of one: a name, a value, a URI."""
-
+    few_attributes: int = field(init=False, repr=False, compare=False)
+    """Attributes and declarations in a whole document up to which none of these limits on their
+    number can be exceeded."""
+    short_tag: int = field(init=False, repr=False, compare=False)
+    """Octets of a tag up to which no limit on what is in a tag can be exceeded."""
+    short_part: int = field(init=False, repr=False, compare=False)
+    """Octets of a part of a tag (a name, a value, a URI) up to which none on parts can be."""
     covers_usual: bool = field(init=False, repr=False, compare=False)
     """Whether each of these limits is at least as wide as the usual one. Asked for each message, it
     took 5 us to find out."""
@@ -57,10 +57,10 @@ class DocumentLimits:
         wide = self.attributes * _SHORTEST_ATTRIBUTE
         part = min(self.name, self.uri, self.attribute_value)
         usual = all(getattr(self, one.name) >= one.default for one in fields(self) if one.init)
-        object.__setattr__(self, "few", few)
+        object.__setattr__(self, "few_attributes", few)
         object.__setattr__(self, "covers_usual", usual)
-        object.__setattr__(self, "short", min(wide, part))
-        object.__setattr__(self, "part", part)
+        object.__setattr__(self, "short_tag", min(wide, part))
+        object.__setattr__(self, "short_part", part)
 
 
 MOST_SAID = 160
@@ -156,8 +156,15 @@ _FORBIDDEN = re.compile(
 
 
 def text_of(element: etree._Element) -> str:
-    """The text of *element* without comments, trimmed."""
-    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+    """The text of *element*, comments aside, trimmed: peers pad URIs, times and identifiers."""
+    return whole_text(element).strip()
+
+
+def whole_text(element: etree._Element) -> str:
+    """The text of *element*, comments aside, as it stands."""
+    if not len(element):
+        return element.text or ""
+    return "".join([element.text or "", *(child.tail or "" for child in element)])
 
 
 def parse_own(octets: bytes) -> etree._Element:
@@ -215,7 +222,7 @@ def _behind_declaration(octets: bytes) -> int:
         return 0
     declaration = DECLARATION.match(octets)
     if declaration is None or (declaration[1] or declaration[2]) != b"1.0":
-        # XML 1.1 allows what 1.0 does not, and no peer of ours needs it (X12).
+        # XML 1.1 allows what 1.0 does not, and no peer of ours needs it.
         raise _not_xml()
     return declaration.end()
 
@@ -283,9 +290,13 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
     """
     if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
         raise _too_complex("the document is nested too deeply")
-    few, short = octets.count(b"=") <= limits.few, limits.short
+    few, short = octets.count(b"=") <= limits.few_attributes, limits.short_tag
     # Where there are few attributes, no tag has too many, and their length alone is left.
-    if few and len(octets) <= limits.scope_octets and not _may_have_long_tag(octets, limits.part):
+    if (
+        few
+        and len(octets) <= limits.scope_octets
+        and not _may_have_long_tag(octets, limits.short_part)
+    ):
         return
     pieces = octets.split(b"<")
     longest = max([piece.rfind(b">") for piece in pieces if len(piece) > short], default=0)

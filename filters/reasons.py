@@ -1,7 +1,8 @@
 """The reasons for refusing a request, as one enumeration.
 
-Every error of every floor carries one of these; what a specification calls it on the
-wire is a row of ``mediation.faults``, what HTTP calls it is a row of ``gateway``.
+Every error of every floor carries one of these. What a specification calls it on the wire is a row
+of that specification's faults, or of ``mediation.faults``, which has the statuses of HTTP for
+faults, too; for answers without SOAP they are rows of the gateway.
 """
 
 from enum import Enum
@@ -82,7 +83,7 @@ class Reason(Enum):
     ALGORITHM_UNSUPPORTED = "algorithm-unsupported"
     MESSAGE_EXPIRED = "message-expired"
     NOT_ALLOWED = "not-allowed"
-    """The topic is somebody's, and the request proves no right to it."""
+    """Who asks has no right to it, or it may not be done now."""
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"
     MAILBOX_UNKNOWN = "mailbox-unknown"
     SOURCE_UNKNOWN = "source-unknown"
@@ -111,7 +112,8 @@ class Reason(Enum):
 class Refused(Exception):
     """Something is wrong with what a peer sent, or we cannot take it now.
 
-    Each floor has one subclass; callers that need not tell the floors apart catch this.
+    Its subclasses are what callers tell apart: the errors of a floor, or one kind of refusal.
+    Others catch this.
 
     Args:
         reason: What is wrong.

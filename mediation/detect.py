@@ -35,7 +35,6 @@ from mediation.model.requests import (
     Publish,
     Rejected,
     Request,
-    Response,
     Sequences,
     Subscribe,
 )
@@ -59,9 +58,7 @@ from mediation.request_actions import check_action
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
-    is_anonymous,
     read_headers,
-    write_headers,
 )
 from mediation.soap.contents import body_content, check_alone, check_body
 from mediation.soap.envelopes import (
@@ -73,7 +70,6 @@ from mediation.soap.envelopes import (
     read_envelope,
     soap_of,
     text_of,
-    write_envelope,
 )
 from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
@@ -409,34 +405,6 @@ def _packaged(request: Request, arrival: Arrival) -> Request:
             return replace(request, packaging=arrival.packaging)
         case _:
             return request
-
-
-def write_response(
-    response: Response, context: Context, *, message_id: str, reply_headers: str = ""
-) -> tuple[str, bytes]:
-    """Write the answer to the request of *context*: the action and the envelope. Both are empty
-    where the specification answers nothing."""
-    if context.version is None:
-        raise ValueError("events have no response")
-    answer = SPECIFICATIONS[context.version].requests.write(response, context)
-    if answer.envelope is not None:
-        return answer.action, answer.envelope
-    wsa = context.wsa
-    reply_to = context.headers.reply_to
-    to = reply_to.address if reply_to else (wsa.anonymous if wsa else None)
-    if wsa is not None and to is not None and is_anonymous(to):
-        to = wsa.anonymous
-    headers = write_headers(
-        wsa,
-        action=answer.action,
-        message_id=message_id,
-        relates_to=context.headers.message_id,
-        to=to,
-    )
-    envelope = write_envelope(
-        context.soap, wsa, headers + reply_headers + answer.headers, answer.body
-    )
-    return answer.action, envelope
 
 
 def _detect(

@@ -1,7 +1,9 @@
 """Faults on the wire: the envelope that tells a peer why its message is refused.
 
 The most specific row names the fault: the row of the specification's `faults` for the operation,
-its row for any operation, the row of `FAULTS`. Its rows for peers of WS-Management go before."""
+that for any operation, the row of `FAULTS`. Before all of them go the rows of the specification for
+peers of WS-Management (`managed`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -147,8 +149,8 @@ def write_fault(
     *begin* is what its text begins with; *status_of_calls* stands for 500 where a method was
     called.
 
-    SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
-    SOAP 1.2 Part 2, section 7.5.2).
+    The status is 500 in SOAP 1.1 (WS-I Basic Profile); in SOAP 1.2 the sender's faults are 400
+    (SOAP 1.2 Part 2, section 7.5.2): where neither the fault's row nor `_HTTP_STATUS` says another.
     """
     if isinstance(refused, RmRefused):
         return _reliable_fault(refused, context, to)

@@ -6,6 +6,7 @@ exponent, and whoever shows a chain of certificates chooses both.
 """
 
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 RSA_SIZES = range(2048, 8193)
 """Bits of RSA keys."""
@@ -20,3 +21,11 @@ def is_usable_key(key: object) -> bool:
     if isinstance(key, rsa.RSAPublicKey):
         return key.key_size in RSA_SIZES and key.public_numbers().e <= LARGEST_EXPONENT
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
+
+
+def subject_public_key_info(key: object) -> bytes:
+    """A public *key* as its SubjectPublicKeyInfo in DER: equal keys have equal ones."""
+    octets: bytes = key.public_bytes(  # type: ignore[attr-defined]  # All public keys have it.
+        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    )
+    return octets

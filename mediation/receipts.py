@@ -113,10 +113,14 @@ def sign_receipt(
         issuer: The address of who gives it.
     """
     key = signer.key
-    is_rsa = isinstance(key, rsa.RSAPrivateKey)
+    signing: RSAKey | ECKey
+    if isinstance(key, rsa.RSAPrivateKey):
+        algorithm, signing = _RSA, RSAKey(key, key)
+    else:
+        algorithm, signing = _CURVES[key.curve.name], ECKey(key, key)
     certificate = signer.certificate.public_bytes(Encoding.DER)
     header = {
-        "alg": _RSA if isinstance(key, rsa.RSAPrivateKey) else _CURVES[key.curve.name],
+        "alg": algorithm,
         "typ": TYPE,
         "x5c": [base64.b64encode(certificate).decode()],
     }
@@ -126,7 +130,6 @@ def sign_receipt(
         "ids": list(ids[:MAX_IDS]),
         "sha-256": base64.b64encode(hashlib.sha256(received).digest()).decode(),
     }
-    signing = RSAKey(key, key) if is_rsa else ECKey(key, key)  # type: ignore[arg-type]
     content = json.dumps(claims, separators=(",", ":")).encode()
     return jws.serialize_compact(header, content, signing, registry=_registry())
 

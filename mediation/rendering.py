@@ -359,7 +359,7 @@ def write_termination(
     return rendering.http_headers, rendering.fill(recipient, message_id)
 
 
-def event(
+def filter_event_of(
     notification: Notification, documents: Mapping[View, bytes] = MappingProxyType({})
 ) -> Event:
     """The view that filters have of *notification*. An event without an action has for them, too,

@@ -46,7 +46,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, publication: Publication) -> None:
-        """Watch *publication*, whose deadline is later than all others."""
+        """Watch *publication*: a timer that runs is for one whose deadline is no later."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(publication.deadline, self._on_time)

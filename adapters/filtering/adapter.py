@@ -36,7 +36,7 @@ from filters import (
 )
 from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer
 from mediation.model.messages import Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 from mediation.tenants import all_topics_of, as_its_tenant_knows_it, tenant_of_topic
 
 logger = logging.getLogger(__name__)
@@ -125,13 +125,13 @@ class XPathFilterAdapter:
         """The rest of the filters of which the system evaluates a part, by that part."""
         self._of_tenants: dict[str, FilterSet[str]] = {}
         """The filters of tenants, by tenant."""
-        self._pattern_of: dict[str, _Wanted] = {}
+        self._wanted_by: dict[str, _Wanted] = {}
         self._references: dict[_Wanted, _Reference] = {}
         if settled is not None:
             self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
         waiting = min(MOST, max(1, adapter.capabilities.prefetch // 2))
-        self._slow_filters = SlowFilters(self._pattern_of.__contains__, share_of, most=waiting)
+        self._slow_filters = SlowFilters(self._wanted_by.__contains__, share_of, most=waiting)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -170,13 +170,13 @@ class XPathFilterAdapter:
         refused = {}
         for key, filter in filters.items():
             try:
-                pattern, interest, rest = self._choose(filter, tenants.get(key, ""))
-                self._filters_for(pattern).add(key, rest)
+                wanted, interest, rest = self._choose(filter, tenants.get(key, ""))
+                self._filters_for(wanted).add(key, rest)
             except FilterError as exc:
                 refused[key] = exc.with_traceback(None)
                 continue
-            self._references.setdefault(pattern, _Reference(interest)).filters += 1
-            self._pattern_of[key] = pattern
+            self._references.setdefault(wanted, _Reference(interest)).filters += 1
+            self._wanted_by[key] = wanted
         await self._adapter.start(self.interests)
         return refused
 
@@ -215,34 +215,34 @@ class XPathFilterAdapter:
             AdapterUnavailable: The system did not take the interest. Nothing has changed.
         """
         self.check(filter, tenant)
-        pattern, interest, rest = self._choose(filter, tenant)
-        if pattern not in self._references:
+        wanted, interest, rest = self._choose(filter, tenant)
+        if wanted not in self._references:
             async with self._asking:
-                if pattern not in self._references:
+                if wanted not in self._references:
                     sharing = self.capabilities.sharing
                     if adopted and sharing is not None:
                         await sharing.adopt(interest)
                     else:
                         await self._adapter.want(interest)
-                    self._references[pattern] = _Reference(interest)
-                self._references[pattern].filters += 1
+                    self._references[wanted] = _Reference(interest)
+                self._references[wanted].filters += 1
         else:
-            self._references[pattern].filters += 1
-        replaces = key in self._pattern_of
-        former = self._pattern_of.get(key)
-        filters = self._filters_for(pattern)
+            self._references[wanted].filters += 1
+        replaces = key in self._wanted_by
+        former = self._wanted_by.get(key)
+        filters = self._filters_for(wanted)
         if replaces and self._filters_for(former) is not filters:
             self._filters_for(former).remove(key)
         filters.add(key, rest)
-        self._pattern_of[key] = pattern
+        self._wanted_by[key] = wanted
         if replaces:
             await self._let_go(former)
 
     async def remove(self, key: str) -> None:
         """Stop matching *key*, at once. A key without a filter is not an error."""
-        if key in self._pattern_of:
-            self._filters_for(self._pattern_of[key]).remove(key)
-            await self._let_go(self._pattern_of.pop(key))
+        if key in self._wanted_by:
+            self._filters_for(self._wanted_by[key]).remove(key)
+            await self._let_go(self._wanted_by.pop(key))
 
     async def evaluate(self, key: str, questions: Sequence[Question]) -> Evaluated | None:
         """Find out whether all expressions of each of *questions*, which are about one message and
@@ -354,8 +354,8 @@ class XPathFilterAdapter:
             views = filters.lasting_views()
             # The producer's properties tell of the default tenant's topics.
             if not views or self._producer is None or tenant:
-                return filters.begin(event(notification))
-            return filters.begin(event(notification, await self._producer(views)))
+                return filters.begin(filter_event_of(notification))
+            return filters.begin(filter_event_of(notification, await self._producer(views)))
         except Exception:
             logger.exception("message.not_matched", extra={"id": notification.id[:200]})
             return Matching()
@@ -392,8 +392,8 @@ class XPathFilterAdapter:
         if not filter.topics:
             return None, EVERYTHING_WANTED, filter
         choices = [(parse_expression(topic), Interest(topic)) for topic in filter.topics]
-        wanted = next((choice for choice in choices if choice[0] in self._references), choices[0])
-        return *wanted, filter
+        first = next((choice for choice in choices if choice[0] in self._references), choices[0])
+        return *first, filter
 
     def _filter_set(self) -> FilterSet[str]:
         return FilterSet(
@@ -411,20 +411,20 @@ class XPathFilterAdapter:
             self._selected[wanted] = self._filter_set()
         return self._selected[wanted]
 
-    async def _let_go(self, pattern: _Wanted) -> None:
-        """Count one filter less that needs *pattern*, and drop the interest with the last."""
-        self._references[pattern].filters -= 1
-        if self._is_needless(pattern):
+    async def _let_go(self, wanted: _Wanted) -> None:
+        """Count one filter less that needs *wanted*, and drop the interest with the last."""
+        self._references[wanted].filters -= 1
+        if self._is_needless(wanted):
             async with self._asking:
-                if self._is_needless(pattern):
-                    interest = self._references.pop(pattern).interest
+                if self._is_needless(wanted):
+                    interest = self._references.pop(wanted).interest
                     self._selected.pop(interest, None)
-                    if isinstance(pattern, _AllOf):
-                        self._of_tenants.pop(pattern.tenant, None)
+                    if isinstance(wanted, _AllOf):
+                        self._of_tenants.pop(wanted.tenant, None)
                     # unwant may lag: messages that no filter matches are settled as they come.
                     with suppress(AdapterUnavailable):
                         await self._adapter.unwant(interest)
 
-    def _is_needless(self, pattern: _Wanted) -> bool:
-        reference = self._references.get(pattern)
+    def _is_needless(self, wanted: _Wanted) -> bool:
+        reference = self._references.get(wanted)
         return reference is not None and reference.filters == 0

@@ -9,7 +9,7 @@ from hashlib import sha256
 from uuid import uuid4
 
 from filters import CompiledFilter, Reason, Refused, compile
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.faults import write_fault
 from mediation.model.delivery_modes import PUSH
 from mediation.model.expiry import Expiry
@@ -35,7 +35,8 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.versions import Spec
-from mediation.rendering import Recipient, event, prepare
+from mediation.rendering import Recipient, filter_event_of, prepare
+from mediation.responses import write_response
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS, properties_in
 
@@ -70,7 +71,11 @@ class Subscriber:
 
     def wants(self, notification: Notification, now: datetime) -> bool:
         """Whether it is to get *notification*."""
-        return not self.paused and self.is_alive(now) and self.filter.matches(event(notification))
+        return (
+            not self.paused
+            and self.is_alive(now)
+            and self.filter.matches(filter_event_of(notification))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,15 +43,13 @@ def compile_xpath(
     return _compiled(f"boolean({text})", namespaces)
 
 
-def compile_value(
-    text: str, namespaces: Namespaces, limits: XPathLimits = DEFAULT_LIMITS
-) -> tuple[etree.XPath, etree.XPath]:
+def compile_value(text: str, namespaces: Namespaces) -> tuple[etree.XPath, etree.XPath]:
     """Compile *text* for its value, of any type, and for that value as a string, after `check`.
 
     Raises:
         FilterError: As `compile_xpath`.
     """
-    check(text, namespaces, limits)
+    check(text, namespaces)
     return _compiled(text, namespaces), _compiled(f"string({text})", namespaces)
 
 

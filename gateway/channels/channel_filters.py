@@ -27,7 +27,7 @@ from gateway.parsing import Parsing
 from mediation.filtering import PAYLOAD_PATHS
 from mediation.grid_events import example_of, filter_of
 from mediation.model.messages import Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 
 Evaluate = Callable[[str | None, Sequence[Question]], Awaitable[Evaluated | None]]
 """`XPathFilterAdapter.evaluate_for`."""
@@ -89,7 +89,7 @@ class Selector:
             # One set serves one thread; what is large enough for another is worth one of its own.
             here = threading.get_ident() == self._thread
             filters = self._filters if here else _set_of(self._filter)
-            matching = filters.begin(event(notification))
+            matching = filters.begin(filter_event_of(notification))
             return bool(matching.keys), list(matching.deferred)
 
         passes, deferred = await self._parsing.run_parser(

@@ -16,7 +16,7 @@ from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, moment, note, table
-from gateway.security.api_keys import api_key_id
+from gateway.security.api_key_hashes import api_key_id
 from gateway.security.identities import (
     Identities,
     Key,

@@ -18,13 +18,14 @@ from gateway.client.publication_addresses import publication_address, publicatio
 from gateway.observing.xml_indentation import pretty
 from mediation import names
 from mediation.client import read_made, write_fetching, write_subscribe
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.grid_events import Event, Port, write_subscribe_lease
 from mediation.matrix import Dialect, Fact, Publication, losses, read_publication, write_publication
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.requests import Arrival, Done, Operation
 from mediation.model.versions import Soap, Spec, Wsa
+from mediation.responses import write_response
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS
 

@@ -1,4 +1,4 @@
-"""Subscribing and publishing: what an application does with a gateway, in either specification."""
+"""Subscribing and publishing: what an application does with a gateway, in any specification."""
 
 import json
 import ssl

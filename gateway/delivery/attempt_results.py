@@ -209,10 +209,10 @@ class AttemptResults:
     def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
         """Put *deliveries* off, each until its one of *times*."""
         outbox = deliveries[0].outbox
-        numbers = self._loop.time() - time.time()
+        to_loop_time = self._loop.time() - time.time()
         failed = []
         for pending, at in zip(deliveries, times, strict=True):
-            if outbox.postpone(pending, at, at + numbers):
+            if outbox.postpone(pending, at, at + to_loop_time):
                 self._backlog.postpone(pending)
             else:
                 failed.append(pending)

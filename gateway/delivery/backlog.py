@@ -41,14 +41,15 @@ from mediation.model.messages import Notification
 from mediation.rendering import delivery_id
 
 LOADED = 16
-"""Deliveries that are loaded at a time for one subscription."""
+"""Deliveries that are loaded at a time for one subscription; where it wants batches, those of one
+message are."""
 LOADS = 64
 """Outboxes that are loaded at a time."""
 BURIED, BURIED_OUTBOXES = 64, 8
 """Deliveries that one transaction moves to the dead letters for want of room, and outboxes that it
 sees to: a few milliseconds of the store."""
 LOADED_OCTETS = 64 * 2**20
-"""Of the messages that are loaded; beyond, outboxes wait in line."""
+"""Bytes of the messages that are loaded; beyond, outboxes wait in line."""
 MOST = 10_000
 MOST_OCTETS = 64 * 2**20
 """Most deliveries, and most bytes of them, that wait for one subscription."""
@@ -129,7 +130,7 @@ class BacklogStorage:
         self._holding.extend(deliveries)
 
     def flush(self) -> None:
-        """Ask the store for what `hold` has collected."""
+        """Ask the store for what `_hold` has collected."""
         deliveries, self._holding = self._holding, []
         if not deliveries:
             return
@@ -466,12 +467,14 @@ class BacklogStorage:
         )
 
     def end(self, outbox: Outbox, *, expired: bool) -> None:
-        """Its subscription has ended: what became a row since it left the store goes too."""
+        """Remove the rows of *outbox*, whose subscription has ended: those that were made since the
+        subscription left the store. They count as *expired*, or as cancelled."""
         self._over_bounds.pop(outbox, None)
         self._forget(outbox.entry.id, expired)
 
     def _forget(self, subscription: str, expired: bool) -> None:
-        """A slice at a time, between which the settlement does what else there is."""
+        """Remove the rows of *subscription*, a slice at a time: the settlement has its turn in
+        between."""
 
         def forgotten(all_of_it: bool) -> None:
             if not all_of_it:
@@ -490,9 +493,9 @@ class BacklogStorage:
         self._over_bounds.clear()
 
 
-def take_up(
+def read_backlogs(
     connection: Connection, partition: int | None = None
 ) -> tuple[Mapping[str, Backlog], int]:
-    """The backlog of each subscription, in *partition* or in all, and the last position that was
-    given."""
+    """Read the backlog of each subscription that has one, in *partition* or in all, and the highest
+    position of a delivery that waits, in whichever partition."""
     return rows.backlogs(connection, partition), rows.last_position(connection)

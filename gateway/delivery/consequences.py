@@ -3,13 +3,15 @@
 delivered ------------------------------------------> Done
 not delivered, its subscription has ended ----------> Done
 its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
-wanted at most once --------------------------------> Done (gone or hopeless: and GiveUp)
-its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it has ended
+its sequence is broken -----------------------------> GiveUp, and Retry until it has ended
+wanted at most once --------------------------------> Done, and the GiveUp of a row below
+in a sequence, and a row below says Bury -----------> GiveUp, and Retry until it has ended
 rejected or too large, with others in its message --> Split
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp; too large for who
-                                                       wants none after it: and GiveUp at once)
-failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
-timed out, as those before it, and there is a list --> Bury, and Rest
+                                                      wants none after it: and GiveUp at once)
+timed out, as those before it, and there is a list -> Bury, and Rest
+failed, and its attempts or its time are used up ---> Bury (forbidden address, or the attempts that
+                                                      its consumer asked for: and GiveUp)
 failed otherwise -----------------------------------> Retry
 nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
 """

@@ -14,7 +14,7 @@ The way of one delivery, in the order of this file:
 A healthy delivery writes no row: it waits in memory, and its message stays unsettled. One that
 stalls, fails, stands behind another held one or exceeds the window is *held*: a row of the store
 (`backlog`). A message is settled when all that it matched is at its end or held (`settlement`).
-`outbox` has the states of a delivery, and draws them.
+`states` has the states of a delivery, and draws them.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.attempt_results import AttemptResults
-from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
+from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, read_backlogs
 from gateway.delivery.consequences import REFUSALS
 from gateway.delivery.contents import room_in
 from gateway.delivery.destinations.destination import AGAIN
@@ -77,8 +77,8 @@ class Dispatcher:
         prefetch: How many messages the messaging system lets be unsettled.
         window: Deliveries of one subscription in memory; what exceeds them goes to the store.
         give_up: Called with a subscription that ends for want of delivery, and why.
-        never_agreed: Called instead where the host never accepted anything, and whether that is
-            known since now; it may not be for the last time.
+        never_agreed: Called instead with a subscription whose host never accepted anything, perhaps
+            several times, and whether that has just been learnt.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
@@ -141,7 +141,9 @@ class Dispatcher:
 
     async def start(self, entries: Iterable[Entry]) -> None:
         """Take up the rows that wait in the store for *entries*."""
-        backlogs, last = await self._store.submit(partial(take_up, partition=self._share.partition))
+        backlogs, last = await self._store.submit(
+            partial(read_backlogs, partition=self._share.partition)
+        )
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
         for entry in entries:

@@ -34,7 +34,9 @@ from mediation.model.messages import Notification
 WINDOW = 32
 """Deliveries of one subscription in memory."""
 UNORDERED_WIDTH = 8
+"""Deliveries of one subscription in flight at a time, where they need not arrive in order."""
 LANE_WIDTH = 8
+"""The same where they must, on one lane, which keeps the order of what is posted on it."""
 SOON = 1.0
 """Seconds within which the backlog can be sent."""
 PACE_WEIGHT = 0.2
@@ -490,8 +492,8 @@ class Outbox(Timed):
         return had
 
     def finish(self, pending: PendingDelivery) -> Sequence[PendingDelivery]:
-        """Take what the attempt of *pending* carried out of what is in flight. Returns what of it
-        has not come to its end."""
+        """Remove from those in flight all deliveries that the attempt of *pending* carried. Returns
+        those that have not come to their end."""
         if self.keyed:  # The next one of its key need not wait until it is looked at again.
             self.until = 0.0
             self.behind = False

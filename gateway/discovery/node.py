@@ -1,12 +1,12 @@
 """A topic discovery node, without I/O: it reads messages, and makes answers.
 
-    octets -> read -> NewAdvertisement | Withdrawal | Revocation     to be kept, or marked
-                    | NodeRequest                      to be answered, once
-                    | (MessageDropped raised)           nothing is said, it is counted
+    octets -> read -> NewAdvertisement | Withdrawal | Revocation   to be kept, or marked
+                    | NodeRequest                                  to be answered, once
+                    | (MessageDropped raised)                      nothing is said, it is counted
 
-    begin -> Answer                              to be published
-             | SearchResult -> respond -> Answer        with what the store has of it
-             | RunningSearch -> end -> SearchResult         after a while
+    begin_answer -> Answer                                         to be published
+                  | SearchResult -> answer_found -> Answer         with what the store has of it
+                  | RunningSearch -> finish_search -> SearchResult after a while
 
 A new topic leaves nothing behind in the node: it is known when its creator advertises it.
 """

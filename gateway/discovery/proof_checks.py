@@ -50,7 +50,7 @@ from mediation.discovery import (
 )
 
 PROOFS, PROOFS_AT_ONCE = 200.0, 400.0
-"""Proofs of a network address that are looked at: a second, and at once."""
+"""Proofs of one stranger that are looked at: a second, and at once."""
 WAIT = 5.0
 """Seconds that a stranger waits for its turn."""
 MARGIN = timedelta(minutes=10)

@@ -35,6 +35,7 @@ from gateway.observing.samples import Sample
 from gateway.security.principals import Principal
 from gateway.store import Store
 from mediation.discovery import (
+    AUTHORIZATION_PROPERTY,
     MAX_MESSAGE,
     Decision,
     Denial,
@@ -50,8 +51,6 @@ from mediation.model.messages import Notification, Rights, Subscription
 from mediation.model.requests import Incoming, Publish, Subscribe, SubscribePulling
 from mediation.names import EVENT_SIGNATURE
 
-PROPERTY = "tdn_authorization"
-"""The property of native messages with the base64 of a ``tdn:Authorization``."""
 REQUEST = "tdn_request"
 """The property with the message id that the proof was made for, where that is not the event's."""
 _log = structlog.get_logger("dragoman.discovery")
@@ -227,7 +226,7 @@ class TopicRights:
         octets = proof.read_authorization()  # `check` has parsed the envelope.
         if octets is not None and decision.proof is not None:
             proved |= {
-                PROPERTY: base64.b64encode(octets).decode(),
+                AUTHORIZATION_PROPERTY: base64.b64encode(octets).decode(),
                 REQUEST: proof.request,
             }
         return replace(notification, properties={**notification.properties, **proved})
@@ -325,7 +324,7 @@ def event_verifier(trust: Trust) -> EventVerifier:
 
 def _authorization_of(notification: Notification) -> bytes | None:
     """Return the ``tdn:Authorization`` of a native message; empty where it cannot be read."""
-    text = notification.properties.get(PROPERTY)
+    text = notification.properties.get(AUTHORIZATION_PROPERTY)
     if text is None or len(text) > 2 * MAX_MESSAGE:
         return None
     try:

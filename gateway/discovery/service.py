@@ -171,9 +171,12 @@ class DiscoveryService:
         self._unsettled: dict[str, list[Delivery]] = {}
         """Deliveries of each request whose search goes on, by the id of its notification."""
         self._beside: set[asyncio.Task[None]] = set()
-        self._revision = self._revocation = self._looked = 0
-        """The last changes of advertisements and revocations that were read, and of both that was
-        looked for."""
+        self._advertisements_read = 0
+        """The revision of the last change of advertisements that was read from the store."""
+        self._revocations_read = 0
+        """The same of revocations."""
+        self._last_known = 0
+        """The last revision of the store up to which both were read."""
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
         self.protected_topics = ProtectedTopics() if protected is None else protected
@@ -415,33 +418,35 @@ class DiscoveryService:
     async def _load_changes(self) -> None:
         """Read what changed in the store."""
         last = await self._store.submit(advertisements.last_revision)
-        if last == self._looked:
+        if last == self._last_known:
             return
         await self._load_advertisements()
         await self._load_revocations()
-        self._looked = last
+        self._last_known = last
 
     async def _load_revocations(self) -> None:
         while True:
             changed = await self._store.submit(
-                partial(revocations.changed_since, revision=self._revocation, limit=LOADED)
+                partial(revocations.changed_since, revision=self._revocations_read, limit=LOADED)
             )
             self._apply_revocations([row for _, row in changed])
             if changed:
-                self._revocation = changed[-1][0]
+                self._revocations_read = changed[-1][0]
             if len(changed) < LOADED:
                 return
 
     async def _load_advertisements(self) -> None:
         while True:
             changed = await self._store.submit(
-                partial(advertisements.changed_since, revision=self._revision, limit=LOADED)
+                partial(
+                    advertisements.changed_since, revision=self._advertisements_read, limit=LOADED
+                )
             )
             await self._in_thread(partial(self._apply_all, [row for _, row in changed]))
             if any(row.octets is None for _, row in changed):
                 self._end_subscriptions()
             if changed:
-                self._revision = changed[-1][0]
+                self._advertisements_read = changed[-1][0]
             if len(changed) < LOADED:
                 return
 

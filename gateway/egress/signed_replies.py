@@ -26,7 +26,7 @@ LARGEST = 64 * 1024
 """Bytes of an answer that is kept."""
 
 
-class SignersUnusable(Refused):
+class ReplySignersUnusable(Refused):
     """A file of signers cannot be used; the text names row and file."""
 
     def __init__(self, row: str, path: Path, why: str) -> None:
@@ -50,7 +50,7 @@ class SignedReplies(BaseModel):
         """Read the file, for the *row* of that name.
 
         Raises:
-            SignersUnusable: It cannot be used.
+            ReplySignersUnusable: It cannot be used.
         """
         from mediation.ws_security import read_trust
 
@@ -59,9 +59,9 @@ class SignedReplies(BaseModel):
                 trust = read_trust(file.read(LARGEST_FILE))
         except OSError as error:
             why = f"cannot be read ({error.strerror})"
-            raise SignersUnusable(row, self.signers, why) from error
+            raise ReplySignersUnusable(row, self.signers, why) from error
         except ValueError as error:
-            raise SignersUnusable(row, self.signers, f"cannot be used: {error}") from error
+            raise ReplySignersUnusable(row, self.signers, f"cannot be used: {error}") from error
         return ReplyRule(trust, self.subject)
 
 

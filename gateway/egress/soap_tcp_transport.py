@@ -60,13 +60,12 @@ class SoapTcpTransport:
         dialer: Dialer,
         *,
         limits: ClientLimits | None = None,
-        tcp: TcpLimits | None = None,
         handler: Handler | None = None,
         parsing: Parsing | None = None,
     ) -> None:
         self._dialer = dialer
         self._limits = limits or ClientLimits()
-        self._tcp = tcp or TcpLimits()
+        self._tcp = TcpLimits()
         self._handler = handler
         self._parsing = parsing or Parsing()
         self._loop = asyncio.get_running_loop()

@@ -26,17 +26,13 @@ _ANSWERS = "answers of "
 
 
 class Parsing:
-    """Runs functions that parse messages, on the event loop or in a thread.
+    """Runs functions that parse messages, on the event loop or in a thread."""
 
-    Args:
-        wait: Seconds that a message may wait for its turn.
-    """
-
-    def __init__(self, *, wait: float = WAIT) -> None:
+    def __init__(self) -> None:
         self._learnt = LearntNames()
-        self._messages = ParsingThreads("parser", wait=wait)
-        self._answers = ParsingThreads("answers", wait=wait)
-        self._written = ParsingThreads("writer", wait=wait)
+        self._messages = ParsingThreads("parser", wait=WAIT)
+        self._answers = ParsingThreads("answers", wait=WAIT)
+        self._written = ParsingThreads("writer", wait=WAIT)
 
     @property
     def names_learnt(self) -> int:

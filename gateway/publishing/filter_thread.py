@@ -10,7 +10,7 @@ from filters import Deferred, Filter, FilterSet, View
 from gateway.parsing import OCTETS
 from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS
 from mediation.model.messages import Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FilterThread:
             self._filters.add("", self._filter)
         candidates: list[tuple[Notification, Deferred[str] | None]] = []
         for notification in part:
-            matching = self._filters.begin(event(notification, self._documents))
+            matching = self._filters.begin(filter_event_of(notification, self._documents))
             if matching.keys:
                 candidates.append((notification, None))
             candidates += ((notification, costly) for costly in matching.deferred)

@@ -316,7 +316,8 @@ class PublishingOperations:
         inbound: Inbound,
         select: Select | None = None,
     ) -> Published | Acknowledged | None:
-        """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
+        """Publish what the gateway itself asked for: as `publish`, without asking whether somebody
+        registered."""
         notifications, aside, hops = self._admitted(request, inbound)
         if aside and select is not None:  # Redriven, it would be for others than those at it.
             raise Refused(Reason.TOPIC_INVALID, aside[0].why)

@@ -28,6 +28,7 @@ SECONDS, SECONDS_TRUSTED = 0.25, 5.0
 SLICE, SLICE_BYTES = 64, 128 * 1024
 """Messages, and bytes of them, that are matched before others have their turn."""
 AT_A_TIME = 2
+"""Subscribers whose messages are looked for at a time."""
 WAIT = 5.0
 """Seconds that a subscriber may wait for its turn."""
 
@@ -64,7 +65,6 @@ class Synchronizing:
         producer: Returns the documents of the producer that views name, as they are now; without
             it no condition over them holds.
         seconds: Processor time for all messages, asked for by a stranger.
-        at_a_time: Subscribers whose messages are looked for at a time.
     """
 
     def __init__(
@@ -73,12 +73,11 @@ class Synchronizing:
         producer: Documents | None = None,
         *,
         seconds: float = SECONDS,
-        at_a_time: int = AT_A_TIME,
     ) -> None:
         self._evaluate = evaluate
         self._producer = producer
         self._seconds = seconds
-        self._turns = asyncio.Semaphore(at_a_time)
+        self._turns = asyncio.Semaphore(AT_A_TIME)
         self._busy: set[str] = set()
 
     async def find(

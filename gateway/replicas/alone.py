@@ -62,7 +62,7 @@ class Alone:
         make: Callable[[PartitionShare], Dispatcher],
     ) -> None:
         self._dispatchers, self._subscriptions = dispatchers, subscriptions
-        while not await self._store.submit(rows.drop_leftovers):
+        while not await self._store.submit(rows.drop_without_subscription):
             pass
         dispatcher = make(self._share)
         await dispatcher.start(subscriptions.entries)

@@ -245,7 +245,7 @@ class Replicas:
         )
         held = _Held(lease, share, began)
         if partition == HOUSE:
-            while not await self._ask(rows.drop_leftovers):
+            while not await self._ask(rows.drop_without_subscription):
                 pass
         else:
             await self._learn()  # What waits is loaded for those that are known.

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from filters import Reason, Refused
-from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
 from gateway.security.issuer_documents import IssuerDocuments

@@ -18,7 +18,7 @@ from tomlkit.items import AoT, Table
 
 from filters import Reason, Refused
 from gateway.atomic_files import create_file, replace_file
-from gateway.security.api_keys import api_key_id, hash_api_key, new_api_key
+from gateway.security.api_key_hashes import api_key_id, hash_api_key, new_api_key
 from gateway.security.identities import EVERYTHING, IdentitiesUnusable, key_file, parse_identities
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import hash_password

@@ -6,7 +6,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 
 EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
-"""Events that a network address may publish: a second, and at once."""
+"""Events that one stranger may publish: a second, and at once."""
 BYTES, BYTES_AT_ONCE = 4 * 2.0**20, 64 * 2.0**20
 """Bytes of these events, in the same way."""
 SHORT = 16 * 1024

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.authentication import Authentication
 from gateway.security.identities import Issuer
 from gateway.security.openid_login import OpenIdLogin

@@ -54,11 +54,6 @@ class RolesOfTokens:
         found = self._of.get(owner)
         return found if found is not None and found.until > time.time() else None
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether there is something to keep."""
-        return bool(self._changed)
-
     def is_unsaved(self, owner: str) -> bool:
         """Return True if what *owner* showed last is not in the store yet, also where that is being
         written for another request."""

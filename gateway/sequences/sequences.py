@@ -93,8 +93,8 @@ CROWDED = 1.0
 COUNTED = 5.0
 """Seconds from one count of them to the next."""
 SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
-"""Seconds from one round to the next. Of gateways that share a store each looks after what another
-one left, which nobody tells it of."""
+"""Seconds from one round to the next, at least and at most; the last where gateways share a store:
+each looks for sequences that another gateway left, of which nobody tells it."""
 WAITS = "Messages of the sequence wait for the messaging system."
 Sign: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Signs an envelope.

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from gateway.model.hosts import host_and_port
 from gateway.settings.settings import Settings
-from gateway.soap.tcp import EVERYWHERE
+from gateway.soap.tcp_listener import EVERYWHERE
 
 Address = tuple[str, int]
 """A host and a port."""

@@ -18,7 +18,7 @@ from gateway.server.peers import Listening
 from gateway.server.state import RunState
 from gateway.settings.settings import Settings
 from gateway.soap.listeners import SoapTcpListeners
-from gateway.soap.tcp import SoapTcpServer
+from gateway.soap.tcp_listener import SoapTcpServer
 from gateway.web.app import Site
 
 _log = structlog.get_logger("dragoman")

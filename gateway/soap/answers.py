@@ -14,7 +14,6 @@ from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
 from gateway.soap.replies import Replies
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.mailboxes.make_connection import soap_in
 from mediation.model.messages import EndpointReference
@@ -30,6 +29,7 @@ from mediation.model.requests import (
     Taken,
 )
 from mediation.model.versions import Soap
+from mediation.responses import write_response
 from mediation.soap.addressing import reference_headers
 from mediation.specifications import SPECIFICATIONS
 

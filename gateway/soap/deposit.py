@@ -15,9 +15,9 @@ from gateway.security.resource_addresses import (
     ResourceAddress,
     ResourceKind,
 )
-from mediation.detect import write_response
 from mediation.model.requests import Context, Done, Operation, Rejected
 from mediation.model.versions import Version
+from mediation.responses import write_response
 
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
 """Reasons of refusal that do not keep a message out of a mailbox."""

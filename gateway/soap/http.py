@@ -171,7 +171,7 @@ class SoapEndpoint:
         except HttpRefusal as refusal:
             peer, path = self._principal(scope).address, scope["path"]
             reason = f"http-{refusal.status}"
-            self._service.note_refusal(reason, refusal.text, peer=peer, path=path)
+            self._service.count_refusal(reason, refusal.text, peer=peer, path=path)
             await send_refusal(send, refusal)
             return
         except Rejected as rejected:

@@ -17,7 +17,7 @@ from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Principal
 from gateway.settings.settings import Settings
 from gateway.soap.service import SoapService
-from gateway.soap.tcp import SoapTcpServer, listener_samples
+from gateway.soap.tcp_listener import SoapTcpServer, listener_samples
 from gateway.tcp import SoapTcpConnection, TcpLimits
 from mediation.packaging.dime import DimeLimits, DimeMessage
 

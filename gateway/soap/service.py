@@ -14,7 +14,7 @@
     answer     gateway.soap.answers          writes the response or the fault, which goes on the
                                              connection or elsewhere (gateway.soap.replies)
 
-`SoapService.handle` and `SoapService._proceed` take the steps in this order.
+`SoapService._handle` and `SoapService._proceed` take the steps in this order.
 """
 
 import contextlib
@@ -406,7 +406,7 @@ class SoapService:
         yield counters("requests", "SOAP requests, by operation.", "operation", self.requests)
         yield counters("refusals", "Requests refused, by reason.", "reason", self.refusals)
 
-    def note_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
+    def count_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
         """Count one request more as refused for *reason*, by a transport, and log it, if there are
         few."""
         self._answers.count_refusal(reason)

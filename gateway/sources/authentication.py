@@ -100,7 +100,7 @@ class Authentication:
         before, known.ahead = known.ahead, ahead
         return before is None or abs(before - ahead) > 2.0
 
-    def signed(
+    def with_credentials(
         self, source: Source, target: Target, envelope: bytes
     ) -> tuple[bytes, tuple[tuple[str, str], ...]]:
         """*envelope* with what it needs for this once, and the headers of HTTP that it needs.

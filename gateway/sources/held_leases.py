@@ -51,7 +51,7 @@ PARTINGS = 3
 """Times that a producer is told that a subscription is not wanted any more; then its lease ends
 by itself."""
 RENEW_AT, RENEW_AT_BY_CALL = 1 / 2, 2 / 3
-"""The part of a lease after which it is renewed, and where one call subscribes and renews."""
+"""The part of a lease after which it is renewed; the second where the same call subscribes, too."""
 SHORTEST = 0.5
 """Seconds from one renewal to the next, at least."""
 LONGEST_LEASE = 366 * 86_400.0
@@ -358,8 +358,8 @@ def _ended(standing: Standing, event: Event, moment: Moment) -> Step:
 
 
 def _lose(standing: Standing, moment: Moment, error: str, *, gone: bool) -> Standing:
-    """The subscription is not there any more; unless it surely is *gone*, the producer is told so
-    once there is another one."""
+    """Return how a source stands whose subscription was lost. Unless the subscription is surely
+    *gone*, its producer is told to end it once there is another one."""
     former = None if gone else standing.manager
     lost = replace(standing, manager=None, former=former, expires=None, renew=None, paused=False)
     if _is_brief(standing):

@@ -208,11 +208,12 @@ class LeaseKeeper:
 
     async def _follow(self, entry: Entry, share: PartitionShare, taken: Step) -> None:
         """Carry out the command of *taken*, and those that follow from it."""
-        while taken.command is not None:
-            taken = await self._carry_out(entry, share, taken)
+        while (command := taken.command) is not None:
+            taken = await self._carry_out(entry, share, command, taken.standing)
 
-    async def _carry_out(self, entry: Entry, share: PartitionShare, taken: Step) -> Step:
-        standing, command = taken.standing, taken.command
+    async def _carry_out(
+        self, entry: Entry, share: PartitionShare, command: Command, standing: Standing
+    ) -> Step:
         if command is Command.FORGET:
             await self._sources.forget(entry, share)
             return Step(standing)
@@ -237,7 +238,7 @@ class LeaseKeeper:
         return following
 
     async def _exchange(
-        self, entry: Entry, share: PartitionShare, command: Command | None, standing: Standing
+        self, entry: Entry, share: PartitionShare, command: Command, standing: Standing
     ) -> Event:
         source, manager = entry.source, standing.manager
         if share.until <= asyncio.get_running_loop().time():
@@ -368,5 +369,4 @@ _ASKED = {
     Command.PAUSE: "PauseSubscription",
     Command.RESUME: "ResumeSubscription",
     Command.UNSUBSCRIBE: "Unsubscribe",
-    None: "nothing",
 }

@@ -49,7 +49,7 @@ MOST_OF_OWNER = 100
 RESERVED = 2000
 """Of all, those that strangers leave to trusted peers."""
 REGISTERS, REGISTERS_AT_ONCE = 2.0, 20.0
-"""Registrations that a network address may ask for: a second, and at once."""
+"""Registrations that one stranger may ask for: a second, and at once."""
 LOGGED = 200
 """Characters of a stranger's text that the log has."""
 ROUND = 1.0

@@ -186,7 +186,7 @@ class Requester:
         where it does not say.
 
         Raises:
-            ProducerUnreachable
+            ProducerRefused, ProducerUnreachable
         """
         target = self._target(source, source.url)
         action, envelope = write_get_time(source.url)
@@ -270,10 +270,10 @@ class Requester:
         if self._authentication.negotiates(source, target):
             return await self._negotiate(source, request, seconds)
         try:
-            self._sign(source, request, envelope)
+            self._show_credentials(source, request, envelope)
             answer = await self._post(request, seconds)
             if self._authentication.challenged(source, target, answer):
-                self._sign(source, request, envelope)
+                self._show_credentials(source, request, envelope)
                 answer = await self._post(request, seconds)
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
@@ -301,10 +301,11 @@ class Requester:
         finally:
             await connection.close()
 
-    def _sign(self, source: Source, request: Request, envelope: bytes) -> None:
+    def _show_credentials(self, source: Source, request: Request, envelope: bytes) -> None:
         """Put into *request* what says who asks, for this once."""
-        signed = self._authentication.signed(source, request.target, envelope)
-        request.body, request.own_headers = signed
+        request.body, request.own_headers = self._authentication.with_credentials(
+            source, request.target, envelope
+        )
 
     async def _post(
         self, request: Request, seconds: float | None = None, transport: Transport | None = None

@@ -108,17 +108,19 @@ def by_reason(
 
 GONE = ""
 """Under this owner stand the totals of all owners that have no dead letter left."""
+FOLDED = 1000
+"""Owners that one transaction does that for, so that it is short."""
 _WITHOUT = text(
     "SELECT owner FROM dead_letter_totals WHERE owner <> '' GROUP BY owner "
     "HAVING sum(buried) = sum(purged) ORDER BY owner LIMIT :most"
 )
 
 
-def fold(connection: Connection, *, most: int = 1000) -> None:
+def fold(connection: Connection) -> None:
     """Add up the totals of owners that have no dead letter left: their number grows for ever."""
     table = dead_letter_totals
     sums = Buried()
-    for owner in connection.execute(_WITHOUT, {"most": most}).scalars().all():
+    for owner in connection.execute(_WITHOUT, {"most": FOLDED}).scalars().all():
         query = select(table).where(table.c.owner == owner).with_for_update()
         rows = connection.execute(query).all()
         if sum(row.buried for row in rows) != sum(row.purged for row in rows):

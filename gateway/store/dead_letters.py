@@ -334,7 +334,7 @@ _WAIT = (
 
 
 def redrive_to_mailboxes(
-    connection: Connection, selection: Selection, *, after: int, upto: int, limit: int = SLICE
+    connection: Connection, selection: Selection, *, after: int, upto: int
 ) -> tuple[Slice, list[tuple[Row[Any], str, Notification]]]:
     """Take a slice of the letters of mailboxes that there still are out of the dead letters: each
     with the key of its mailbox and its message, which is an envelope.
@@ -344,7 +344,7 @@ def redrive_to_mailboxes(
     """
     there = dead_letters.c.subscription.in_(select(mailboxes.c.id))
     rows, last = _look(
-        connection, selection, after=after, upto=upto, limit=limit,
+        connection, selection, after=after, upto=upto, limit=SLICE,
         only=~_of_subscriptions() & there,
     )  # fmt: skip
     # Locked, so that no other replica destroys a mailbox before its letters are in it.
@@ -364,12 +364,12 @@ def redrive_to_mailboxes(
 
 
 def set_aside(
-    connection: Connection, selection: Selection, *, after: int, upto: int, limit: int = SLICE
+    connection: Connection, selection: Selection, *, after: int, upto: int
 ) -> tuple[list[tuple[int, Notification]], int | None]:
     """The next letters of *selection* behind *after* that were set aside when they came: their
     numbers and messages; and the number to go on behind, None at the end."""
     rows, last = _look(
-        connection, selection, after=after, upto=upto, limit=limit, only=_is_set_aside()
+        connection, selection, after=after, upto=upto, limit=SLICE, only=_is_set_aside()
     )
     found = [(row.number, find(connection, row.number)) for row in rows]
     return [(number, one[1]) for number, one in found if one is not None], last

@@ -112,9 +112,9 @@ class Store:
         self._looked_inside = 0.0
 
     @classmethod
-    def at(cls, folder: Path, *, power_safe: bool = True, probe: float = PROBE) -> "Store":
+    def at(cls, folder: Path, *, power_safe: bool = True) -> "Store":
         """The SQLite store in *folder*."""
-        return cls(sqlite_url(folder / "store.db"), power_safe=power_safe, probe=probe)
+        return cls(sqlite_url(folder / "store.db"), power_safe=power_safe)
 
     async def start(self) -> None:
         """Open the database and bring its schema up to date.

@@ -281,7 +281,7 @@ def oldest(connection: Connection) -> float | None:
     return since
 
 
-def drop_leftovers(connection: Connection) -> bool:
+def drop_without_subscription(connection: Connection) -> bool:
     """Remove some of the deliveries of subscriptions that are gone: a crash fell between their end
     and that of their last deliveries. Returns whether those were all."""
     alive = select(subscriptions.c.id)

@@ -2,8 +2,10 @@
 
 counted     the sender's rate and stored bytes; rights to the topic are proved
 checked     addresses, filter, lease, quotas
-agreed      the consumer is asked: the handshake of a web hook, a challenge, CreateSequence
-renewed     instead, where it has a bookmark, repeats a subscription, or has its identity
+agreed      the consumer is asked: the handshake of a web hook, or a challenge
+renewed     instead, where it has a bookmark, or repeats a subscription
+numbered    the consumer is asked for a sequence (CreateSequence), where one is wanted
+renewed     instead, where there is one with its identity
 committed   the row is in the store, and the filter in force; then it is answered
 """
 
@@ -54,7 +56,7 @@ from mediation.rendering import prepare
 from mediation.specifications import SPECIFICATIONS
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
-"""Subscribe requests that a network address may send: a second, and at once."""
+"""Subscribe requests that one stranger may send: a second, and at once."""
 StartOf: TypeAlias = Callable[[Subscription, Position, Principal], Awaitable[Start]]
 """Has a subscription of a principal begin with what the archive has from a position on; it raises
 `Refused`."""

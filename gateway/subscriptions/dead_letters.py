@@ -8,7 +8,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -174,7 +173,7 @@ class DeadLetters:
     ) -> bytes | None:
         """The envelope that *recipient* would get; None if it cannot be written."""
         # It may have died because it cannot be written.
-        with suppress(Refused, ValueError):
+        with contextlib.suppress(Refused, ValueError):
             sent = minimal_form(notification) if recipient.minimal else notification
             return render(sent, recipient.shape, self._producer).fill(recipient, message_id)
         return None

@@ -28,7 +28,7 @@ from gateway.store import Store, totals
 from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
 from mediation.model.messages import CatchingUp, Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 from mediation.tenants import tenant_of_topic, topic_without_tenant
 
 TOPICS = 2000
@@ -264,7 +264,7 @@ def _matched(
     documents: Mapping[View, bytes],
 ) -> list[Step]:
     if notification is not None:
-        explained = explain_filter(filter_, event(notification, documents))
+        explained = explain_filter(filter_, filter_event_of(notification, documents))
         lines = tuple(line for child in explained.children for line in str(child).splitlines())
         text = _VERDICTS[explained.verdict]
         return [Step("filter", explained.verdict, text, lines[:_DETAILS])]

@@ -188,7 +188,7 @@ class SubscriptionOperations:
     async def store_message(
         self, _request: StoreMessage, incoming: Incoming, inbound: Inbound
     ) -> Response:
-        """Refuse what came to no mailbox: it is not asked of a subscription either."""
+        """Refuse a StoreMessage that came to no mailbox: subscriptions store none."""
         await self._named(incoming, inbound, datetime.now(UTC))
         raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
 

@@ -11,7 +11,7 @@ from gateway.observing.system_events import AWAY, BACK, SystemEvents, asks_for_s
 from gateway.security.principals import Principal
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 from mediation.tenants import tenant_of_source
 
 LOOK = 1.0
@@ -88,7 +88,7 @@ class SystemTopics:
 
     async def _deliver(self, notification: Notification, about: str) -> None:
         # What is too dear to be matched at once does not match: an event has few elements.
-        keys = self._filters.begin(event(notification)).keys
+        keys = self._filters.begin(filter_event_of(notification)).keys
         entries = [
             entry
             for entry in self._table.matching(keys)

@@ -21,7 +21,7 @@ from mediation.model.messages import EndpointReference
 PATIENCE = 10.0
 """Seconds that a consumer has to answer."""
 ASKED, ASKED_AT_ONCE = 1.0, 10.0
-"""Handshakes that a network address may cause: a second, and at once."""
+"""Handshakes that one stranger may cause: a second, and at once."""
 MOST = 1_000_000
 """Requests a minute from which on a rate counts as unlimited."""
 _NUMBER = re.compile(r"[0-9]{1,100}(\.[0-9]{0,100})?", re.ASCII)

@@ -5,7 +5,7 @@ what                                            where
 SOAP, CloudEvents, mailboxes, relays            the public listener (`host`, `port`)
 /api/v1, /xregistry, /docs, /openapi.json,      the administration's (`admin_host`,
 /metrics                                        `admin_port`); the public one, where that is
-on loopback and no other is asked for
+                                                on loopback and no other is asked for
 /healthz, /readyz                               both
 """
 

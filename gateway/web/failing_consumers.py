@@ -62,10 +62,9 @@ async def failing_consumers(
     table: SubscriptionTable,
     dispatchers: Dispatchers,
     *,
-    most: int = HOSTS,
     tenant: str | None = None,
 ) -> FailingConsumers:
-    """Group the subscriptions that fail at this gateway by host, *most* of these by name: all, or
+    """Group the subscriptions that fail at this gateway by host, `HOSTS` of these by name: all, or
     those of one *tenant*.
 
     It looks at each subscription, in a thread: at 100,000 of them that takes 50 ms; for a tenant
@@ -76,7 +75,7 @@ async def failing_consumers(
     outboxes = dispatchers.all_outboxes()
     groups = await asyncio.to_thread(_group, entries, outboxes, now, tenant)
     groups.sort(key=lambda one: (-one.subscriptions, one.host))
-    first = [_named(one, dispatchers.status(one.latest)) for one in groups[:most]]
+    first = [_named(one, dispatchers.status(one.latest)) for one in groups[:HOSTS]]
     return FailingConsumers(sum(one.subscriptions for one in groups), len(groups), first)
 
 

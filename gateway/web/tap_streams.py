@@ -31,7 +31,7 @@ from gateway.web.server_sent_events import (
     write_event,
 )
 from gateway.web.views.tap import TapLosses, tap_message, write_tap_message
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 
 TICK = 0.25
 """Seconds from one look at what passed to the next."""
@@ -177,7 +177,7 @@ class PayloadSelection:
             self._filters.add("", self._filter)
         selected = []
         for one in passed:
-            matching = self._filters.begin(event(one.notification))
+            matching = self._filters.begin(filter_event_of(one.notification))
             self.not_evaluated += bool(matching.deferred)
             if matching.keys:
                 selected.append(one)

@@ -14,8 +14,6 @@ from mediation.discovery.authorization import (
     admit_decision,
     check_access,
     precheck_possession,
-    read_property,
-    write_property,
 )
 from mediation.discovery.checks import (
     Checked,
@@ -260,7 +258,6 @@ __all__ = [
     "read_authorities",
     "read_credentials",
     "read_json_schema",
-    "read_property",
     "read_schema",
     "receive",
     "role_of",
@@ -270,5 +267,4 @@ __all__ = [
     "topic_id_of",
     "topic_of",
     "write",
-    "write_property",
 ]

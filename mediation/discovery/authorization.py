@@ -5,7 +5,6 @@ of the creator gives them, until it ends. A Possession, made for one request alo
 sender has the key; a client certificate of TLS proves the same.
 """
 
-import base64
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -19,13 +18,10 @@ from mediation.discovery.reading import read_as
 from mediation.discovery.signatures import Verifier
 from mediation.discovery.values import (
     AnyAdvertisement,
-    Authorization,
     Delegation,
     Possession,
     Right,
 )
-from mediation.discovery.writing import write
-from mediation.discovery.xml_signature import decode_base64
 
 
 class Denial(Enum):
@@ -58,21 +54,7 @@ class Denial(Enum):
 
 
 AUTHORIZATION_PROPERTY = "tdn_authorization"
-"""The property of a message in STOMP or AMQP that holds an Authorization."""
-
-
-def write_property(authorization: Authorization) -> str:
-    """Write *authorization* as the value of `AUTHORIZATION_PROPERTY`."""
-    return base64.b64encode(write(authorization)).decode()
-
-
-def read_property(text: str, *, learnt: set[str] | None = None) -> Authorization:
-    """Read the value of `AUTHORIZATION_PROPERTY`.
-
-    Raises:
-        Refused: It is not an Authorization.
-    """
-    return read_as(Authorization, decode_base64(text), learnt=learnt).value
+"""The property of a message in STOMP or AMQP with the base64 of a ``tdn:Authorization``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +109,6 @@ def check_access(
     holder: str | None = None,
     authorities: frozenset[str] = frozenset(),
     revoked: frozenset[str] = frozenset(),
-    learnt: set[str] | None = None,
 ) -> Decision:
     """Decide whether *access* to *topic*, an advertisement that was checked, is allowed.
 
@@ -140,7 +121,6 @@ def check_access(
             looked at.
         authorities: The identifiers of those that have certified *holder*.
         revoked: Ids of delegations.
-        learnt: Collects the names in what the request brings, as `parse_document` does.
     """
     try:
         return _check_access(
@@ -152,7 +132,6 @@ def check_access(
             delegation,
             None if holder is None else _Holder(holder, authorities),
             revoked,
-            learnt,
         )
     except _Denied as denied:
         return Decision(denied.denial, denied.holder)
@@ -168,7 +147,6 @@ def precheck_possession(
     possession: bytes | None,
     *,
     now: datetime,
-    learnt: set[str] | None = None,
 ) -> Denial | None:
     """Return why `check_access` would deny *possession*, whoever signed it; None if it might not.
 
@@ -177,7 +155,7 @@ def precheck_possession(
     if possession is None:
         return Denial.MISSING
     try:
-        claim = read_as(Possession, possession, learnt=learnt).value
+        claim = read_as(Possession, possession).value
     except Refused:
         return Denial.MALFORMED
     return _claim_denial(topic_id, access, claim, now)
@@ -221,7 +199,6 @@ def _check_access(
     delegation: bytes | None,
     holder: _Holder | None,
     revoked: frozenset[str],
-    learnt: set[str] | None,
 ) -> Decision:
     if now >= topic.expires:
         raise _Denied(Denial.EXPIRED)
@@ -229,12 +206,12 @@ def _check_access(
     if holder is None:
         if possession is None:
             raise _Denied(Denial.MISSING)
-        holder, proof = _check_possession(topic.topic_id, access, verifier, now, possession, learnt)
+        holder, proof = _check_possession(topic.topic_id, access, verifier, now, possession)
     if holder.id == topic.creator.entity_id:
         return Decision(None, holder.id, topic.expires, None, proof)
     if delegation is None:
         raise _Denied(Denial.NOT_DELEGATED, holder.id)
-    given = _check_delegation(topic, access, verifier, now, delegation, holder, learnt)
+    given = _check_delegation(topic, access, verifier, now, delegation, holder)
     if given.id in revoked:
         raise _Denied(Denial.REVOKED, holder.id)
     return Decision(None, holder.id, given.not_after, given.id, proof)
@@ -246,10 +223,9 @@ def _check_possession(
     verifier: Verifier,
     now: datetime,
     octets: bytes,
-    learnt: set[str] | None,
 ) -> tuple[_Holder, tuple[str, datetime]]:
     """Return the signer, and id and expiry of its proof."""
-    received = read_as(Possession, octets, learnt=learnt)
+    received = read_as(Possession, octets)
     claim = received.value
     why = _claim_denial(topic_id, access, claim, now)
     if why is not None:
@@ -289,9 +265,8 @@ def _check_delegation(
     now: datetime,
     octets: bytes,
     holder: _Holder,
-    learnt: set[str] | None,
 ) -> Delegation:
-    received = read_as(Delegation, octets, learnt=learnt)
+    received = read_as(Delegation, octets)
     given = received.value
     if given.topic_id != topic.topic_id:
         raise _Denied(Denial.OTHER_TOPIC, holder.id)

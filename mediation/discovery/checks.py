@@ -153,26 +153,24 @@ def receive(
     own: Mapping[str, Credentials | None],
     *,
     now: datetime,
-    learnt: set[str] | None = None,
 ) -> Checked:
     """Check a message: its schema, times, signature, sender and receiver. Whether it came before, a
     `ReplayWindow` tells (`admit`).
 
     Args:
         own: Our identifiers, with the credentials of those that have any.
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         Refused: What is wrong. Of an encrypted message it is always `DecryptionFailed`.
     """
     if not is_encrypted(octets):
-        return _check(octets, verifier, own, now=now, learnt=learnt)
+        return _check(octets, verifier, own, now=now)
     for name, credentials in own.items():
         if credentials is None:
             continue
         try:
-            plain = decrypt(octets, name, credentials, learnt=learnt)
-            checked = _check(plain, verifier, {name: None}, now=now, learnt=learnt, encrypted=True)
+            plain = decrypt(octets, name, credentials)
+            checked = _check(plain, verifier, {name: None}, now=now, encrypted=True)
         except Refused:
             continue
         return checked
@@ -185,10 +183,9 @@ def _check(
     own: Mapping[str, Credentials | None],
     *,
     now: datetime,
-    learnt: set[str] | None,
     encrypted: bool = False,
 ) -> Checked:
-    received = read(octets, learnt=learnt)
+    received = read(octets)
     message = received.value
     if not isinstance(message, Message):
         raise Malformed("The document is not a message with a head.")
@@ -266,18 +263,15 @@ class CheckedAdvertisement:
 
 
 def check_advertisement(
-    octets: bytes, verifier: Verifier, *, now: datetime, learnt: set[str] | None = None
+    octets: bytes, verifier: Verifier, *, now: datetime
 ) -> CheckedAdvertisement:
     """Check a SignedTopicAdvertisement, whoever brings it.
-
-    Args:
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         Refused: What is wrong, the first of: size, schema, the creator's signature, the node's,
             the creator's key, the node's key, the times, the UUID in the synopsis.
     """
-    outer = read_as(SignedTopicAdvertisement, octets, learnt=learnt)
+    outer = read_as(SignedTopicAdvertisement, octets)
     inner = read_carried(outer.value.advertisement)
     creator = verifier.verify(outer, Role.ENTITY, now=now)
     node = verifier.verify(inner, Role.NODE, now=now)
@@ -483,18 +477,13 @@ class CheckedRevocation:
     signer: Signer
 
 
-def check_revocation(
-    octets: bytes, verifier: Verifier, *, now: datetime, learnt: set[str] | None = None
-) -> CheckedRevocation:
+def check_revocation(octets: bytes, verifier: Verifier, *, now: datetime) -> CheckedRevocation:
     """Check a DelegationRevocation, whoever brings it.
-
-    Args:
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         Refused: What is wrong, the first of: size, schema, the times, the signature.
     """
-    received = read_as(DelegationRevocation, octets, learnt=learnt)
+    received = read_as(DelegationRevocation, octets)
     revocation = received.value
     if revocation.issued > now + MAX_AHEAD:
         raise Untimely("The revocation is issued in the future.")

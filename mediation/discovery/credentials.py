@@ -6,14 +6,12 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
     load_pem_private_key,
 )
 
 from mediation.certificates import extension_of, read_certificates
 from mediation.discovery.identifiers import Role, identifier_of
-from mediation.public_keys import USABLE_KEYS, is_usable_key
+from mediation.public_keys import USABLE_KEYS, is_usable_key, subject_public_key_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Credentials:
             raise ValueError("the certificate is missing")
         certified = self.certificates[0].public_key()
         mine = self.key.public_key()
-        if _octets(mine) != _octets(certified):
+        if subject_public_key_info(mine) != subject_public_key_info(certified):
             raise ValueError("the key is not that of the certificate")
         if not is_usable_key(mine):
             raise ValueError(f"the key is not {USABLE_KEYS}")
@@ -67,10 +65,3 @@ def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
         return extension_of(certificate, x509.KeyUsage)
     except ValueError:
         return None
-
-
-def _octets(key: object) -> bytes:
-    octets: bytes = key.public_bytes(  # type: ignore[attr-defined]  # All public keys have it.
-        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    )
-    return octets

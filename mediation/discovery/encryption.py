@@ -5,7 +5,6 @@ with SHA-256): the two steps of the paper in the form of XML Encryption 1.1
 (https://www.w3.org/TR/xmlenc-core1/). The nonce stands before the ciphertext, the tag behind it.
 """
 
-import base64
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from mediation.discovery.xml_fields import Children, attribute, canonical, text
 from mediation.discovery.xml_signature import decode_base64
 from mediation.public_keys import is_usable_key
 from mediation.soap.envelopes import xml_text
+from mediation.xml_security import write_cipher_data
 
 MAX_ENCRYPTED = MAX_RESPONSE * 4 // 3 + 16 * 2**10
 """The most bytes of an encrypted message."""
@@ -77,7 +77,7 @@ def encrypt(octets: bytes, recipient: str, certificate: x509.Certificate) -> byt
         f'<xenc:EncryptedData xmlns:xenc="{names.XENC}" Type="{names.XENC_ELEMENT}">'
         f'<xenc:EncryptionMethod Algorithm="{names.XENC_AES256_GCM}"/>'
         f'<ds:KeyInfo xmlns:ds="{names.DSIG}">{_write_key(key, recipient, certificate)}'
-        f"</ds:KeyInfo>{_write_cipher(cipher)}</xenc:EncryptedData>"
+        f"</ds:KeyInfo>{write_cipher_data(cipher)}</xenc:EncryptedData>"
     ).encode()
 
 
@@ -86,21 +86,18 @@ def decrypt(
     recipient: str,
     credentials: Credentials,
     key: bytes = b"",
-    *,
-    learnt: set[str] | None = None,
 ) -> bytes:
     """Decrypt what was encrypted for *recipient*, whose *credentials* are these.
 
     Args:
         key: An ``xenc:EncryptedKey`` that `hand_on` made for *recipient*, in place of the one in
             *octets*.
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         DecryptionFailed: Whatever the cause. All that can be tried is tried, so that the time tells
             no more than the error.
     """
-    return _open(octets, recipient, credentials, key, learnt)[1]
+    return _open(octets, recipient, credentials, key)[1]
 
 
 def hand_on(
@@ -117,7 +114,7 @@ def hand_on(
         DecryptionFailed: *holder* cannot decrypt it.
         ValueError: Nothing can be encrypted for *recipient*.
     """
-    secret = _open(octets, holder, credentials, b"", None)[0]
+    secret = _open(octets, holder, credentials, b"")[0]
     return _write_key(secret, recipient, certificate).encode()
 
 
@@ -161,12 +158,12 @@ class _Data:
 
 
 def _open(
-    octets: bytes, recipient: str, credentials: Credentials, key: bytes, learnt: set[str] | None
+    octets: bytes, recipient: str, credentials: Credentials, key: bytes
 ) -> tuple[bytes, bytes]:
     """The key of *octets*, and what it decrypts."""
     try:
         require_utf_8(octets)
-        data = _read_data(parse_document(octets, limits=_LIMITS, names=learnt))
+        data = _read_data(parse_document(octets, limits=_LIMITS))
         wrapped = _read_key(parse_document(key)) if key else data.key
     except Refused:
         raise DecryptionFailed from None
@@ -253,11 +250,6 @@ def _read_cipher(parts: Children) -> bytes:
     return octets
 
 
-def _write_cipher(octets: bytes) -> str:
-    word = base64.b64encode(octets).decode()
-    return f"<xenc:CipherData><xenc:CipherValue>{word}</xenc:CipherValue></xenc:CipherData>"
-
-
 def _write_key(key: bytes, recipient: str, certificate: x509.Certificate) -> str:
     """Write *key* for the holder of *certificate*: an element that can stand alone."""
     public = certificate.public_key()
@@ -271,5 +263,5 @@ def _write_key(key: bytes, recipient: str, certificate: x509.Certificate) -> str
         f'<xenc11:MGF xmlns:xenc11="{names.XENC_1_1}" Algorithm="{names.XENC_MGF1_SHA256}"/>'
         f"</xenc:EncryptionMethod>"
         f"<ds:KeyInfo><ds:KeyName>{xml_text(recipient)}</ds:KeyName></ds:KeyInfo>"
-        f"{_write_cipher(public.encrypt(key, _OAEP))}</xenc:EncryptedKey>"
+        f"{write_cipher_data(public.encrypt(key, _OAEP))}</xenc:EncryptedKey>"
     )

@@ -9,11 +9,11 @@ import hashlib
 from enum import Enum
 from uuid import UUID
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import Certificate
 
 from filters import Step, Topic
 from mediation import names
+from mediation.public_keys import subject_public_key_info
 
 _DIGITS = 32
 
@@ -31,8 +31,7 @@ STRANGER = "x-"
 
 def identifier_of(certificate: Certificate, role: Role) -> str:
     """The identifier that the key of *certificate* gives."""
-    key = certificate.public_key()
-    octets = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    octets = subject_public_key_info(certificate.public_key())
     return role.value + hashlib.sha256(octets).hexdigest()[:_DIGITS]
 
 

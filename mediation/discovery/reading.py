@@ -57,11 +57,8 @@ class Received(Generic[_Value_co]):
     signature: XmlSignature | None
 
 
-def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
+def read(octets: bytes) -> Received[Element]:
     """Read a document of topic discovery.
-
-    Args:
-        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         Refused: It is not XML, has a document type or an instruction, or is too large or complex.
@@ -69,7 +66,7 @@ def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
         Malformed: It is not a message of topic discovery, or breaks the schema or a bound.
     """
     require_utf_8(octets)
-    return _read(parse_document(octets, limits=_LIMITS, names=learnt), octets)
+    return _read(parse_document(octets, limits=_LIMITS), octets)
 
 
 def _read(root: etree._Element, octets: bytes) -> Received[Element]:
@@ -86,15 +83,13 @@ def _read(root: etree._Element, octets: bytes) -> Received[Element]:
     return Received(value, octets, signed, root.get("ID", ""), signature)
 
 
-def read_as(
-    kind: type[_Value], octets: bytes, *, learnt: set[str] | None = None
-) -> Received[_Value]:
+def read_as(kind: type[_Value], octets: bytes) -> Received[_Value]:
     """Read a document that has to be a *kind*; else as `read`.
 
     Raises:
         Malformed: Also where it is another.
     """
-    received = read(octets, learnt=learnt)
+    received = read(octets)
     if not isinstance(received.value, kind):
         raise Malformed(f"The document is not of the type {kind.__name__}.")
     return received  # type: ignore[return-value]  # Its value has just been looked at.
@@ -128,11 +123,9 @@ _TOPIC_ID = etree.XPath(
 )
 
 
-def read_advertisement(
-    octets: bytes, *, learnt: set[str] | None = None
-) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
+def read_advertisement(octets: bytes) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
     """Read an advertisement, encrypted or not; else as `read_as`."""
-    return _advertisement_in(read(octets, learnt=learnt))
+    return _advertisement_in(read(octets))
 
 
 def _advertisement_in(

@@ -20,9 +20,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import (
     Criticality,
     ExtensionPolicy,
@@ -46,6 +45,8 @@ from mediation.discovery.identifiers import Role, authority_of, identifier_of
 from mediation.discovery.reading import Received
 from mediation.discovery.values import Element
 from mediation.discovery.xml_signature import Method, XmlSignature
+from mediation.public_keys import subject_public_key_info
+from mediation.xml_security import ecdsa_der
 
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
@@ -297,7 +298,7 @@ def _is_signed(signature: XmlSignature, certificate: x509.Certificate) -> bool:
         if signature.method is Method.RSA_SHA256 and isinstance(key, rsa.RSAPublicKey):
             key.verify(signature.value, signature.signed_info, _PADDING, _HASH)
         elif signature.method is Method.ECDSA_SHA256 and isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(_der(signature.value, key), signature.signed_info, _ECDSA)
+            key.verify(ecdsa_der(key, signature.value), signature.signed_info, _ECDSA)
         else:
             return False
     except (InvalidSignature, ValueError):
@@ -310,18 +311,8 @@ _HASH = SHA256()
 _ECDSA = ec.ECDSA(_HASH)
 
 
-def _der(value: bytes, key: ec.EllipticCurvePublicKey) -> bytes:
-    """The two numbers of an ECDSA signature, which XML Signature writes one behind the other."""
-    length = (key.key_size + 7) // 8
-    if len(value) != 2 * length:
-        raise ValueError("not two numbers of the length of the key")
-    return encode_dss_signature(
-        int.from_bytes(value[:length], "big"), int.from_bytes(value[length:], "big")
-    )
-
-
 def _key_of(certificate: x509.Certificate) -> bytes:
-    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return subject_public_key_info(certificate.public_key())
 
 
 def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:

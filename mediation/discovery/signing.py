@@ -11,10 +11,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
@@ -26,6 +23,7 @@ from mediation.discovery.errors import Crowded
 from mediation.discovery.values import MAX_MESSAGE, MAX_RESPONSE, Signable, TopicDiscoveryResponse
 from mediation.discovery.writing import write
 from mediation.discovery.xml_fields import attribute, canonical
+from mediation.xml_security import method_of, sign_octets
 
 if TYPE_CHECKING:
     from signxml.signer import XMLSigner
@@ -76,22 +74,17 @@ def sign_canonical(octets: bytes, id: str, credentials: Credentials) -> bytes:
     Args:
         id: The ``ID`` of its root element, which has content.
     """
-    method = (
-        names.DSIG_RSA_SHA256
-        if isinstance(credentials.key, rsa.RSAPrivateKey)
-        else names.DSIG_ECDSA_SHA256
-    )
     digest = base64.b64encode(hashlib.sha256(octets).digest()).decode()
     info = (
         f"{_empty('CanonicalizationMethod', names.EXCLUSIVE_C14N)}"
-        f"{_empty('SignatureMethod', method)}"
+        f"{_empty('SignatureMethod', method_of(credentials.key))}"
         f"<ds:Reference{attribute('URI', f'#{id}')}><ds:Transforms>"
         f"{_empty('Transform', names.DSIG_ENVELOPED)}{_empty('Transform', names.EXCLUSIVE_C14N)}"
         f"</ds:Transforms>{_empty('DigestMethod', names.XENC_SHA256)}"
         f"<ds:DigestValue>{digest}</ds:DigestValue></ds:Reference></ds:SignedInfo>"
     )
     # By itself, SignedInfo declares the prefix; within Signature that does.
-    value = _value(f'<ds:SignedInfo xmlns:ds="{names.DSIG}">{info}'.encode(), credentials)
+    value = sign_octets(credentials.key, f'<ds:SignedInfo xmlns:ds="{names.DSIG}">{info}'.encode())
     certificates = "".join(
         f"<ds:X509Certificate>{_base64_of(one)}</ds:X509Certificate>"
         for one in credentials.certificates
@@ -107,16 +100,6 @@ def sign_canonical(octets: bytes, id: str, credentials: Credentials) -> bytes:
 
 def _empty(name: str, algorithm: str) -> str:
     return f"<ds:{name}{attribute('Algorithm', algorithm)}></ds:{name}>"
-
-
-def _value(signed_info: bytes, credentials: Credentials) -> bytes:
-    key = credentials.key
-    if isinstance(key, rsa.RSAPrivateKey):
-        return key.sign(signed_info, PKCS1v15(), SHA256())
-    # XML Signature writes the two numbers of ECDSA one behind the other.
-    length = (key.key_size + 7) // 8
-    numbers = decode_dss_signature(key.sign(signed_info, ec.ECDSA(SHA256())))
-    return b"".join(number.to_bytes(length, "big") for number in numbers)
 
 
 def _base64_of(certificate: x509.Certificate) -> str:

@@ -199,15 +199,14 @@ def eventing_fault(
     text: str = "",
     inner: str = "",
     *,
-    code: Code = Code.SENDER,
     action: str = "",
     in_soap_1_1: bool = False,
     always: tuple[str, ...] = (),
 ) -> Fault:
-    """Make a fault of WS-Eventing. Its detail lists *inner*; that of 2004/08 is for SOAP 1.2
-    alone."""
+    """Make a fault of WS-Eventing, of the sender. Its detail lists *inner*; that of 2004/08 is for
+    SOAP 1.2 alone."""
     return Fault(
-        code,
+        Code.SENDER,
         f"{{{namespace}}}{name}",
         text=text,
         detail=Detail.URIS if inner else Detail.NONE,

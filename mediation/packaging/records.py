@@ -62,6 +62,8 @@ _WITHOUT_OWN = frozenset(
 _TIME = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 TYPE = "ce_type"
 """The property with the type of what was published as a CloudEvent."""
+MOST_PARTS = MAX_PARTS + 1
+"""Parts of a body: the payload, and the attachments that one message may have."""
 UNTYPED = "urn:dragoman:notification"
 """The ``cloudEvents_type`` of a notification without action and topic."""
 
@@ -130,7 +132,6 @@ def decode(
     time: datetime | None = None,
     topic: Topic | None = None,
     expires: datetime | None = None,
-    max_parts: int = MAX_PARTS + 1,
 ) -> Notification:
     """Read a record. *id*, *source*, *time*, *topic* and *expires* stand in for properties that are
     missing.
@@ -147,7 +148,7 @@ def decode(
         attachments: tuple[Attachment, ...] = ()
         media_type = get(CONTENT_TYPE)
         if media_type is not None and media_type.lower().startswith("multipart/related"):
-            body, attachments = _read_multipart(body, media_type, max_parts)
+            body, attachments = _read_multipart(body, media_type)
         clark = get("ws_topic")
         stamp = get("cloudEvents_time")
         life = get("ws_expires")
@@ -337,11 +338,9 @@ def _write_multipart(notification: Notification) -> tuple[bytes, str]:
     return body, f'multipart/related; type="application/xml"; boundary="{boundary}"'
 
 
-def _read_multipart(
-    body: bytes, media_type: str, max_parts: int
-) -> tuple[bytes, tuple[Attachment, ...]]:
+def _read_multipart(body: bytes, media_type: str) -> tuple[bytes, tuple[Attachment, ...]]:
     boundary = parse_media_type(media_type).parameters.get("boundary", "")
-    root, *rest = map(_read_part, read_multipart(body, boundary, max_parts=max_parts))
+    root, *rest = map(_read_part, read_multipart(body, boundary, max_parts=MOST_PARTS))
     return root.content, tuple(rest)
 
 

@@ -39,7 +39,6 @@ _EMPTY = {
     Kind.ACKNOWLEDGEMENT: Operation.ACKNOWLEDGE_SEQUENCE,
 }
 """Messages with an empty body, which their actions tell."""
-EMPTY_OPERATIONS = frozenset(_EMPTY.values())
 
 
 class SequenceRequests:

@@ -74,7 +74,6 @@ def write_rm_fault(
     *,
     about_header: bool,
     to: EndpointReference,
-    message_id: str | None = None,
     relates_to: str | None = None,
     blocks: Iterable[bytes] = (),
 ) -> tuple[str, bytes]:
@@ -89,7 +88,7 @@ def write_rm_fault(
     """
     action = spec.rm.fault_action(spec.wsa)
     extra, body = write_fault_parts(fault, spec, about_header=about_header)
-    header = _addressing(spec.wsa, action, to, message_id, relates_to, None) + extra
+    header = _addressing(spec.wsa, action, to, None, relates_to, None) + extra
     return action, _envelope(spec.soap, spec.wsa, header, blocks, body)
 
 

@@ -11,6 +11,10 @@ from xml.sax.saxutils import escape, quoteattr
 from lxml import etree
 
 from filters import Reason
+
+# Offered from here, too, beside the other readers of an envelope's elements.
+from filters.documents import text_of as text_of
+from filters.documents import whole_text as whole_text
 from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.versions import Soap, Wsa
@@ -87,18 +91,6 @@ def elements(parent: etree._Element) -> list[etree._Element]:
     # As `children_of`, spelled out. The tag of a comment is a function.
     untyped: Any = parent
     return [child for child in untyped[:] if isinstance(child.tag, str)]
-
-
-def text_of(element: etree._Element) -> str:
-    """The text of *element*, comments aside, trimmed: peers pad URIs, times and identifiers."""
-    return whole_text(element).strip()
-
-
-def whole_text(element: etree._Element) -> str:
-    """The text of *element*, comments aside, as it stands."""
-    if not len(element):
-        return element.text or ""
-    return "".join([element.text or "", *(child.tail or "" for child in element)])
 
 
 def octets_of(element: etree._Element) -> bytes:

@@ -353,7 +353,7 @@ def _is_plain(event: bytes, signs: int) -> bool:
         and not (b"!" in event and b"<!" in event)
         and not (b"?" in event and b"<?" in event)
         and not (b"L" in event and b"PrefixList" in event)
-        and signs + event.count(b"=") <= _LIMITS.few
+        and signs + event.count(b"=") <= _LIMITS.few_attributes
         and (len(event) <= _SHALLOW_OCTETS or event.count(b"</") <= _SHALLOW)
     )
 

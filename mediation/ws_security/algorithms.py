@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.utils import (
-    decode_dss_signature,
-    encode_dss_signature,
-)
 from cryptography.hazmat.primitives.hashes import (
     SHA1,
     SHA256,
@@ -25,8 +21,7 @@ from cryptography.hazmat.primitives.hashes import (
 
 from mediation import names
 from mediation.ws_security.errors import unsupported_algorithm
-
-PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+from mediation.xml_security import ecdsa_der
 
 RSA_SHA1 = f"{names.DSIG}rsa-sha1"
 DIGEST_SHA1 = f"{names.DSIG}sha1"
@@ -99,31 +94,7 @@ def is_signature(key: object, method: str, signed: bytes, value: bytes) -> bool:
         if isinstance(key, rsa.RSAPublicKey):
             key.verify(value, signed, PKCS1v15(), hashed)
         elif isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(_as_der(value, key), signed, ec.ECDSA(hashed))
+            key.verify(ecdsa_der(key, value), signed, ec.ECDSA(hashed))
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def method_of(key: PrivateKey) -> str:
-    """The way in which *key* signs: with SHA-256."""
-    return names.DSIG_RSA_SHA256 if isinstance(key, rsa.RSAPrivateKey) else names.DSIG_ECDSA_SHA256
-
-
-def signature(key: PrivateKey, octets: bytes) -> bytes:
-    """Sign *octets* by the method of *key* (`method_of`)."""
-    if isinstance(key, rsa.RSAPrivateKey):
-        return key.sign(octets, PKCS1v15(), SHA256())
-    # XML Signature writes the two numbers of ECDSA one behind the other.
-    length = (key.key_size + 7) // 8
-    numbers = decode_dss_signature(key.sign(octets, ec.ECDSA(SHA256())))
-    return b"".join(number.to_bytes(length, "big") for number in numbers)
-
-
-def _as_der(value: bytes, key: ec.EllipticCurvePublicKey) -> bytes:
-    length = (key.key_size + 7) // 8
-    if len(value) != 2 * length:
-        raise ValueError("not two numbers of the length of the key")
-    return encode_dss_signature(
-        int.from_bytes(value[:length], "big"), int.from_bytes(value[length:], "big")
-    )

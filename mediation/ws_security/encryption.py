@@ -13,7 +13,6 @@ signature is verified before anything else is said of them. RSA with PKCS #1 1.5
 much of the key, is not taken at all.
 """
 
-import base64
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -46,6 +45,7 @@ from mediation.ws_security.header import (
     octets_in,
     read_secured,
 )
+from mediation.xml_security import write_cipher_data
 
 _E, _E11, _D = f"{{{names.XENC}}}", f"{{{names.XENC_1_1}}}", f"{{{names.DSIG}}}"
 ENCRYPTED_DATA = f"{_E}EncryptedData"
@@ -316,7 +316,7 @@ def _data(cipher: bytes, unique: str) -> bytes:
         f'<ds:KeyInfo xmlns:ds="{names.DSIG}"><wsse:SecurityTokenReference'
         f' xmlns:wsse="{names.WSSE}"><wsse:Reference URI="#{unique}-k"/>'
         "</wsse:SecurityTokenReference></ds:KeyInfo>"
-        f"{_written(cipher)}</xenc:EncryptedData>"
+        f"{write_cipher_data(cipher)}</xenc:EncryptedData>"
     ).encode()
 
 
@@ -334,11 +334,6 @@ def _key(secret: bytes, recipient: x509.Certificate, unique: str) -> bytes:
         f"<ds:X509IssuerName>{xml_text(recipient.issuer.rfc4514_string())}</ds:X509IssuerName>"
         f"<ds:X509SerialNumber>{recipient.serial_number}</ds:X509SerialNumber>"
         "</ds:X509IssuerSerial></ds:X509Data></wsse:SecurityTokenReference></ds:KeyInfo>"
-        f"{_written(wrapped)}<xenc:ReferenceList>"
+        f"{write_cipher_data(wrapped)}<xenc:ReferenceList>"
         f'<xenc:DataReference URI="#{unique}-d"/></xenc:ReferenceList></xenc:EncryptedKey>'
     ).encode()
-
-
-def _written(octets: bytes) -> str:
-    word = base64.b64encode(octets).decode()
-    return f"<xenc:CipherData><xenc:CipherValue>{word}</xenc:CipherValue></xenc:CipherData>"

@@ -141,7 +141,7 @@ def verify_message(
 
 
 def verify_when_made(
-    octets: bytes, trust: Trust, *, limits: DocumentLimits = DEFAULT_LIMITS
+    octets: bytes, trust: Trust
 ) -> tuple[SignedMessage, datetime, Sequence[etree._Element]] | None:
     """Verify an envelope as at the time that its Timestamp says, which is signed; None where it has
     no signature. That time, and the header blocks for us: there is none that is not signed.
@@ -149,7 +149,7 @@ def verify_when_made(
     Raises:
         As `verify_message`.
     """
-    secured = read_secured(octets, limits)
+    secured = read_secured(octets, DEFAULT_LIMITS)
     if secured is None:
         return None
     found = [one for one in elements(secured.security) if one.tag == SIGNATURE]

@@ -15,7 +15,6 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
-    PublicFormat,
     load_pem_private_key,
 )
 from lxml import etree
@@ -26,10 +25,10 @@ from filters.documents import parse_own
 from mediation import names
 from mediation.certificates import read_certificates
 from mediation.model.expiry import format_seconds
-from mediation.public_keys import is_usable_key
+from mediation.public_keys import is_usable_key, subject_public_key_info
 from mediation.soap.envelopes import elements, soap_of
-from mediation.ws_security.algorithms import PrivateKey, method_of, signature
 from mediation.ws_security.header import MAX_PREFIXES, SECURITY, canonical, set_id
+from mediation.xml_security import PrivateKey, method_of, sign_octets
 
 LIFETIME = timedelta(minutes=5)
 """How long a message of ours is valid."""
@@ -48,7 +47,7 @@ class SigningKey:
 
     def __post_init__(self) -> None:
         mine, certified = self.key.public_key(), self.certificate.public_key()
-        if _public(mine) != _public(certified):
+        if subject_public_key_info(mine) != subject_public_key_info(certified):
             raise ValueError("the key is not that of the certificate")
         if not is_usable_key(mine):
             raise ValueError(
@@ -166,7 +165,7 @@ def _signature(signer: SigningKey, unique: str, references: list[str]) -> bytes:
         f"{_empty('SignatureMethod', method_of(signer.key))}{''.join(references)}</ds:SignedInfo>"
     )
     signed = f'<ds:SignedInfo xmlns:ds="{names.DSIG}">{content}'
-    value = base64.b64encode(signature(signer.key, signed.encode())).decode()
+    value = base64.b64encode(sign_octets(signer.key, signed.encode())).decode()
     return (
         f'<ds:Signature xmlns:ds="{names.DSIG}"><ds:SignedInfo>{content}'
         f"<ds:SignatureValue>{value}</ds:SignatureValue><ds:KeyInfo>"
@@ -178,10 +177,3 @@ def _signature(signer: SigningKey, unique: str, references: list[str]) -> bytes:
 
 def _empty(name: str, algorithm: str) -> str:
     return f'<ds:{name} Algorithm="{algorithm}"></ds:{name}>'
-
-
-def _public(key: object) -> bytes:
-    octets: bytes = key.public_bytes(  # type: ignore[attr-defined]  # All public keys have it.
-        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    )
-    return octets

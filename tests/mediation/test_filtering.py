@@ -28,7 +28,7 @@ from mediation.filtering import ENVELOPE_VIEWS, envelope_view
 from mediation.model.messages import Notification
 from mediation.model.requests import Arrival, Subscribe
 from mediation.model.versions import Soap, Wsa
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
@@ -228,7 +228,10 @@ def test_changed_only_is_a_filter() -> None:
             '<tt:Message xmlns:tt="http://www.onvif.org/ver10/schema" '
             f'PropertyOperation="{operation}"/>'
         )
-        assert compiled.matches(event(Notification("i", "s", payload.encode(), NOW))) is passes
+        assert (
+            compiled.matches(filter_event_of(Notification("i", "s", payload.encode(), NOW)))
+            is passes
+        )
 
 
 READING = Notification(
@@ -273,10 +276,10 @@ def test_filters_see_what_a_sink_would_receive(
         f'<wse:Filter xmlns:o="urn:o" xmlns:x="urn:x">{escaped}</wse:Filter>',
         headers, soap=soap, wsa=wsa,
     )  # fmt: skip
-    assert compile(filter_).matches(event(READING)) is matches
+    assert compile(filter_).matches(filter_event_of(READING)) is matches
     together: FilterSet[str] = FilterSet()
     together.add("key", filter_)
-    assert list(together.match(event(READING))) == (["key"] if matches else [])
+    assert list(together.match(filter_event_of(READING))) == (["key"] if matches else [])
 
 
 def test_an_event_without_topic_or_action_has_both_in_the_envelope() -> None:
@@ -285,4 +288,4 @@ def test_an_event_without_topic_or_action_has_both_in_the_envelope() -> None:
     view = envelope_view(Soap.V1_1, Wsa.V2005_08)
     for text in ("//wsa:Action = 'urn:o/R'", "//wsnt:Topic = 'wseTopic'"):
         filter_ = Filter(contents=(Expression(text, namespaces=namespaces, view=view),))
-        assert compile(filter_).matches(event(bare))
+        assert compile(filter_).matches(filter_event_of(bare))

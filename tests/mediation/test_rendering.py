@@ -20,7 +20,15 @@ from mediation.client import SPECS, Received, read_received, write_publish
 from mediation.model.messages import EndpointReference, Notification, Policy
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.notification.v1_3 import NOTIFY_ACTION
-from mediation.rendering import Shape, _frame, delivery_id, event, prepare, render, shape_of
+from mediation.rendering import (
+    Shape,
+    _frame,
+    delivery_id,
+    filter_event_of,
+    prepare,
+    render,
+    shape_of,
+)
 from mediation.soap.actions import _tag_action, payload_action
 from mediation.soap.envelopes import http_headers
 from tests.rigs.cases import for_each
@@ -472,9 +480,9 @@ def test_a_reading_is_a_topic_and_a_payload() -> None:
 def test_filters_see_the_action_that_consumers_are_sent() -> None:
     """One that the publisher gave, or the one that is made of the payload's root element."""
     bare = Notification("1", "p", b'<o:R xmlns:o="urn:o"/>', NOW)
-    assert event(bare).action == "urn:o/R"
-    assert event(replace(bare, action="urn:own")).action == "urn:own"
+    assert filter_event_of(bare).action == "urn:o/R"
+    assert filter_event_of(replace(bare, action="urn:own")).action == "urn:own"
     # What is no XML has none, which is found out only where a filter asks for it.
-    garbage = event(replace(bare, payload=b"no XML"))
+    garbage = filter_event_of(replace(bare, payload=b"no XML"))
     with pytest.raises((ValueError, etree.XMLSyntaxError)):
         _ = garbage.action

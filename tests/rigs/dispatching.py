@@ -192,7 +192,7 @@ async def engine(
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
-    while not await store.submit(waiting_deliveries.drop_leftovers):
+    while not await store.submit(waiting_deliveries.drop_without_subscription):
         pass
     await dispatcher.start(one.entries)
     try:

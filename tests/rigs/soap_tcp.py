@@ -17,7 +17,7 @@ from gateway.http import ConnectionGate, HttpLimits
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.soap.tcp import SoapTcpServer
+from gateway.soap.tcp_listener import SoapTcpServer
 from gateway.tcp import TcpLimits
 from mediation.model.requests import Rejected
 from mediation.model.versions import Soap

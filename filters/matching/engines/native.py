@@ -54,8 +54,8 @@ _LIMITS = _kernel.Limits(
     attributes=DEFAULT_LIMITS.attributes,
     declarations=min(DEFAULT_LIMITS.namespaces_in_scope, DEFAULT_LIMITS.namespaces_declared),
     scope_octets=DEFAULT_LIMITS.scope_octets,
-    short=DEFAULT_LIMITS.short,
-    part=DEFAULT_LIMITS.part,
+    short=DEFAULT_LIMITS.short_tag,
+    part=DEFAULT_LIMITS.short_part,
 )
 
 

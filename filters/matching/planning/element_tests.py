@@ -1,6 +1,6 @@
 """Sorts what a condition asks of one element by what atoms can express."""
 
-from filters.matching.planning.conditions import UNKNOWN, Condition, negation
+from filters.matching.planning.condition_algebra import UNKNOWN, Condition, negation
 from filters.matching.planning.plan import (
     AND,
     DIFFERENT,

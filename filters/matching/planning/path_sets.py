@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from filters.matching.planning.conditions import NO, UNSURE, YES, Condition, both
+from filters.matching.planning.condition_algebra import NO, UNSURE, YES, Condition, both
 from filters.matching.planning.plan import (
     AND,
     ATTRIBUTE,

@@ -63,15 +63,13 @@ SOME, FIRST = 3, 4
 HERE, BELOW, BELOW_OR_HERE, ITSELF = 0, 1, 2, 3
 """The axis of a program's step: child, descendant, descendant-or-self, self."""
 
-ProgramStep: TypeAlias = "tuple[int, str | None, str | None, Program | None]"
-"""Axis, namespace, local name, and what holds at each element that the step keeps."""
-
 Program: TypeAlias = "tuple[Any, ...]"
 """The expression itself, over one context element:
 
 ``(AND, p, ...)``, ``(OR, p, ...)``, ``(NOT, p)``: with any number of operands.
 ``(SOME, absolute, steps, test)``: some element at the end of the steps passes the test; None is no
-test. *absolute* steps begin at the document node, others at the context element.
+test. *absolute* steps begin at the document node, others at the context element. A step is an axis,
+a namespace, a local name, and the program that holds at each element that it keeps.
 ``(FIRST, absolute, steps, test)``: the test (``CONTAINS``, ``STARTS``) of the string of the first
 node in document order, empty where there is none; the subject is ``SELF`` or ``ATTRIBUTE``.
 """

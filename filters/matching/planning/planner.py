@@ -1,7 +1,8 @@
 """Makes a plan of a syntax tree: the atoms that an expression needs, and when they suffice.
 
-`filters.matching.planning.conditions` says what the expression asks for, element by element. Here
-each "some element at this path, of which all that holds" becomes a formula over atoms:
+`filters.matching.planning.condition_lowering` says what the expression asks for, element by
+element. Here each "some element at this path, of which all that holds" becomes a formula over
+atoms:
 
 - "or" is as good outside as inside: some element with x or y is some with x, or some with y;
 - so is a single demand: some a with some b that passes is some a/b that passes;
@@ -13,10 +14,10 @@ each "some element at this path, of which all that holds" becomes a formula over
 
 from typing import Any
 
-from filters.matching.planning.conditions import UNKNOWN, Condition, both
+from filters.matching.planning.condition_algebra import UNKNOWN, Condition, both
+from filters.matching.planning.condition_lowering import lower_boolean
 from filters.matching.planning.element_tests import ElementTests, narrow
 from filters.matching.planning.formulas import any_of, every, number_atoms, opposite, renumbered
-from filters.matching.planning.lowering import lower_boolean
 from filters.matching.planning.plan import (
     AT_LEAST,
     AT_MOST,
@@ -57,16 +58,16 @@ _CONTEXT: Path = ((CHILD, None, None),)
 def plan(node: Node) -> Plan:
     """The plan of the expression whose tree is *node*, the root element its context node."""
     condition = lower_boolean(node)
-    lowering = _Lowering()
+    builder = _PlanBuilder()
     try:
-        formula = lowering.exists(_CONTEXT, condition, True)
+        formula = builder.exists(_CONTEXT, condition, True)
     except _TooMany:
         return Plan((), TRUE, False, (), condition if _is_program(condition) else None)
     if formula == FALSE:
         return Plan((), FALSE, True)
-    exact = lowering.exact
-    branches = lowering.branches if exact else lowering.ranges
-    atoms = tuple(lowering.atoms)
+    exact = builder.exact
+    branches = builder.branches if exact else builder.ranges
+    atoms = tuple(builder.atoms)
     used: dict[int, int] = {}
     number_atoms(formula, used)
     if len(used) < len(atoms):
@@ -82,7 +83,7 @@ class _TooMany(Exception):
     """The condition takes too many parts."""
 
 
-class _Lowering:
+class _PlanBuilder:
     """A plan under construction."""
 
     __slots__ = ("atoms", "branches", "exact", "parts", "ranges")

@@ -45,7 +45,13 @@ LOOKING = 8
 """The pause after a look, in times that the look took."""
 DELAY = 5.0
 """Seconds until work is tried again that the store, or a missing function, prevented."""
+TRANSACTIONS = 2
+"""Transactions that run at the same time. More of them are in each other's way: each statement lets
+another one run for milliseconds (Python's switch interval)."""
+APPLICATIONS = 4
+"""Functions of the program that run at the same time."""
 RECOVERY = 60.0
+"""Seconds between two looks for transactions of two phases that a crash left open."""
 LOOKED_AT = 256
 """The most sequences of each kind that one look finds."""
 MAX_ANSWER = 4 * 1024 * 1024
@@ -61,9 +67,6 @@ class Workers:
         tls: For ``https``; what the system trusts, when None.
         sign: Signs what is sent; None: it goes unsigned.
         check: Checks what is answered; None: whoever answers is believed.
-        threads: The transactions that run at the same time. More of them are in each other's way:
-            each statement lets another one run for milliseconds (Python's switch interval).
-        applications: The functions of the program that run at the same time.
         beside: A context that lives in their event loop as long as they do.
     """
 
@@ -75,8 +78,6 @@ class Workers:
         tls: ssl.SSLContext | None = None,
         sign: SignEnvelope | None = None,
         check: CheckSignature | None = None,
-        threads: int = 2,
-        applications: int = 4,
         beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self.endpoint = endpoint
@@ -86,7 +87,6 @@ class Workers:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads, self._applications = threads, applications
         self._beside = beside
         self._failure: BaseException | None = None
         self._took = 0.0
@@ -129,10 +129,10 @@ class Workers:
                 return
             self.endpoint.restart(time.time())
             ready = threading.Event()
-            self._store_threads = Pool(self._threads, "reliable-store")
+            self._store_threads = Pool(TRANSACTIONS, "reliable-store")
             self._giving = ApplicationThreads(
                 self.endpoint.party,
-                self._applications,
+                APPLICATIONS,
                 self._spawn,
                 self._given,
                 self.look_soon,

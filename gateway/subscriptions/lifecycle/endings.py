@@ -51,12 +51,12 @@ class Endings:
         """End a subscription that the gateway does not serve any longer."""
         self._spawn(self._end(entry, End.CANCELLING, reason))
 
-    def never_agreed(self, entry: Entry, now: bool) -> None:
+    def never_agreed(self, entry: Entry, just_learnt: bool) -> None:
         """End a subscription whose host refused all attempts that it gets, unless the host has
-        accepted a message of another gateway. Where that is known since *now*, end all of
-        strangers at that host."""
-        if self._shared or now:
-            self._spawn(self._end_at_host(entry, now))
+        accepted a message of another gateway. Where that is *just_learnt*, end all of strangers at
+        that host."""
+        if self._shared or just_learnt:
+            self._spawn(self._end_at_host(entry, just_learnt))
         else:
             self.give_up(entry, NEVER_AGREED)
 
@@ -84,13 +84,13 @@ class Endings:
         with contextlib.suppress(Refused):
             await self._lifecycle.end(entry, why=why, reason=reason)
 
-    async def _end_at_host(self, entry: Entry, now: bool) -> None:
+    async def _end_at_host(self, entry: Entry, just_learnt: bool) -> None:
         host, name = entry.target.host, entry.target.destination
         with contextlib.suppress(Refused):
             there = [one for one in self._table.entries if one.target.host == host]
             if self._shared:
                 await self.learn_who_agreed(there)
-            for one in there if now else [entry]:
+            for one in there if just_learnt else [entry]:
                 trusted = self._trusts(one.subscription.owner)
                 if not (trusted or self._probations.has_agreed(name)):
                     self.give_up(one, NEVER_AGREED)

@@ -66,8 +66,9 @@ class ExistingSubscriptions:
         now: datetime,
     ) -> Subscription | None:
         """Renew the one subscription with this *identity*, and send now what waits for it; None
-        if it is not there. It is answered as *subscription* asks for. Who does not own it makes
-        its lease longer, and changes nothing else."""
+        if it is not there. It is answered as *subscription* asks for. Who neither owns it nor is
+        trusted makes its lease longer at most; how its listener is called, its owner alone says.
+        """
         entry = self._table.identical(identity)
         if entry is None:
             return None

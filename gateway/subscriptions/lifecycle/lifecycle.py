@@ -9,7 +9,7 @@
 
 Each change is in the store before it is in memory, and one subscription is changed by one request
 at a time. `table` holds the entries, `expiry` the clock; `creation` decides what a Subscribe leads
-to, `renewal` how long a lease is, and `replication` learns from the store.
+to, `leases` how long a lease is, `renewal` moves its end, and `replication` learns from the store.
 """
 
 import asyncio
@@ -52,6 +52,8 @@ from mediation.rendering import prepare
 
 ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""
+END_RETRY = 5.0
+"""Seconds until a subscription is ended again that has expired and could not be ended."""
 _log = structlog.get_logger("dragoman.subscriptions")
 
 
@@ -365,7 +367,7 @@ class Lifecycle:
                 _log.warning(
                     "subscription.expiry-failed", subscription=entry.id, error=refused.text
                 )
-                self._clock.watch_at(time.time() + 5.0, key)
+                self._clock.watch_at(time.time() + END_RETRY, key)
             else:
                 self.system_events.tell_of(entry.subscription, ENDED, why="expired")
                 _log.info("subscription.expired", subscription=entry.id)

@@ -45,7 +45,7 @@ class Renewal:
 
         Args:
             calling: How its listener is called from now on; None is as before.
-            grows: Its end is never moved forward.
+            grows: A lease that would end earlier than before is left as it was.
 
         Raises:
             Refused: as the specification says; the lease is as it was.

@@ -41,7 +41,7 @@ T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds that a consumer has to answer CreateSequence when it is asked at Subscribe."""
 ASKED, ASKED_AT_ONCE = 1.0, 10.0
-"""Consumers that a network address may have asked: a second, and at once."""
+"""Consumers that one stranger may have asked: a second, and at once."""
 DUE = 64
 """Sequences that a round of work looks at."""
 AT_A_TIME = 16

@@ -117,7 +117,7 @@ class EventEndpoint:
             await _respond(send, 202, answered)
 
     def _note(self, reason: str, text: str, scope: Scope, principal: Principal) -> None:
-        self._service.note_refusal(reason, text, peer=principal.address, path=scope["path"])
+        self._service.count_refusal(reason, text, peer=principal.address, path=scope["path"])
 
     async def _admitted(
         self, scope: Scope, body: bytes, principal: Principal, certificate: bytes | None

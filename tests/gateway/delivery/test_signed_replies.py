@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.egress import Consumer, ConsumerOptions
-from gateway.egress.signed_replies import SignersUnusable
+from gateway.egress.signed_replies import ReplySignersUnusable
 from gateway.security.audit_chain import read_records, verify
 from gateway.security.identities_editing import create_identities
 from mediation.model.versions import Soap, Wsa
@@ -175,5 +175,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> No
     if content is not None:
         file.write_bytes(content)
     row = Consumer.model_validate({"address": "*", "signed_replies": {"signers": file}})
-    with pytest.raises(SignersUnusable, match=r"signed_replies: .*signers\.pem"):
+    with pytest.raises(ReplySignersUnusable, match=r"signed_replies: .*signers\.pem"):
         ConsumerOptions([row])

@@ -17,7 +17,7 @@ from joserfc.jwk import OctKey
 
 from filters import Reason, Refused
 from gateway.security import issuer_keys, passwords
-from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.authentication import Authentication
 from gateway.security.identities import Identities, parse_identities
 from gateway.security.passwords import hash_password

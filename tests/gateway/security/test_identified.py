@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from gateway.security.api_keys import api_key_id, hash_api_key
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
 from gateway.security.audit_chain import read_records, verify
 from gateway.security.identities_editing import (
     add_key,

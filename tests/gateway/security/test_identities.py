@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.api_keys import hash_api_key
+from gateway.security.api_key_hashes import hash_api_key
 from gateway.security.identities import (
     Identities,
     IdentitiesUnusable,

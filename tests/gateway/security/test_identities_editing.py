@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.api_keys import api_key_id, hash_api_key
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
 from gateway.security.identities import IdentitiesUnusable, load_identities
 from gateway.security.identities_editing import (
     ADMINISTRATOR,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.security.api_keys import api_key_id, hash_api_key
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
 from gateway.security.identities_editing import add_key, add_user, create_identities, remove_key
 from mediation.soap.username_tokens import add_username_token
 from tests.rigs.cases import for_each

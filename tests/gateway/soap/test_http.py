@@ -99,7 +99,7 @@ class Service:
     def refuse(self, rejected: Rejected, sender: object) -> Reply:
         return Reply(status=500, soap=rejected.context.soap, body=str(rejected.refused).encode())
 
-    def note_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
+    def count_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
         self.refusals.append(reason)
 
 

@@ -156,7 +156,7 @@ async def test_leftovers_of_ended_subscriptions(store: Store) -> None:
     """A crash between the end of a subscription and that of its last rows."""
     work = [(notification("1"), one_row("ended", 1))]
     await store.submit(lambda c: rows.hold(c, work))
-    await store.submit(lambda c: rows.drop_leftovers(c))
+    await store.submit(lambda c: rows.drop_without_subscription(c))
     sums, held, _ = await law(store)
     assert (sums.matched, sums.cancelled, held) == (1, 1, 0)
     assert await store.submit(lambda c: totals.read(c, totals.ENDED)) == sums
@@ -177,7 +177,7 @@ async def test_a_large_backlog_ends_in_slices(store: Store, store_url: str) -> N
     for (_, (sums, waiting, _)), gone in zip(slices, (256, 512, 513), strict=True):
         assert (sums.matched, sums.expired, waiting) == (2 * number, gone, 2 * number - gone)
     leftovers = 0
-    while not await store.submit(rows.drop_leftovers):
+    while not await store.submit(rows.drop_without_subscription):
         leftovers += 1
     assert leftovers == 3
     sums, waiting, _ = await law(store)

@@ -9,7 +9,6 @@ from lxml import etree
 from filters import Expression, Filter, Reason
 from filters.dialects import TOPIC_CONCRETE
 from mediation import names
-from mediation.detect import write_response
 from mediation.model.requests import (
     Context,
     DeleteSubscriptions,
@@ -22,6 +21,7 @@ from mediation.model.requests import (
     SubscriptionsListed,
 )
 from mediation.model.versions import Soap, Version
+from mediation.responses import write_response
 from tests.rigs.mediation import envelope, incoming, refused, subscription, topic
 from tests.rigs.schemas import Validator
 

@@ -34,7 +34,6 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, Duration, parse_expiry
@@ -58,6 +57,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,

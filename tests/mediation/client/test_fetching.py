@@ -4,7 +4,6 @@ import pytest
 
 from mediation import names
 from mediation.client import read_made, read_taken, write_fetching, write_subscribe
-from mediation.detect import write_response
 from mediation.model.requests import (
     CreateMailbox,
     MailboxMade,
@@ -16,6 +15,7 @@ from mediation.model.requests import (
     TakeFor,
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.responses import write_response
 from mediation.soap.envelopes import write_envelope
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import IBM_SIMPLE, epr, incoming

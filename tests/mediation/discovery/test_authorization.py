@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from filters import Refused, parse_document
+from filters import parse_document
 from mediation.discovery import (
     Access,
     Anchors,
@@ -34,9 +34,7 @@ from mediation.discovery import (
     check_advertisement,
     read_as,
     read_authorities,
-    read_property,
     write,
-    write_property,
 )
 from mediation.discovery.signing import sign
 from mediation.model.versions import Soap
@@ -252,13 +250,6 @@ def test_the_published_examples_fit(shared: Path) -> None:
     assert alone.denial is Denial.NOT_DELEGATED
 
 
-def test_names_are_collected(people: Parties) -> None:
-    learnt: set[str] = set()
-    assert ask(people, learnt=learnt).allowed
-    ask(people, delegation=b"<strange/>", learnt=learnt)
-    assert {"{urn:dragoman:tdn:1}Possession", "strange"} <= learnt
-
-
 @pytest.mark.parametrize("soap", Soap)
 def test_a_header_block_brings_it(people: Parties, soap: Soap) -> None:
     """Whatever the envelope declares, and with the attributes of header blocks."""
@@ -278,16 +269,6 @@ def test_a_header_block_brings_it(people: Parties, soap: Soap) -> None:
     assert again == both
     brought: dict[str, Any] = {"possession": again.possession, "delegation": again.delegation}
     assert ask(people, **brought).allowed
-
-
-def test_a_property_brings_it(people: Parties) -> None:
-    mine = Authorization(sign(possession(), people.producer))
-    text = write_property(mine)
-    assert text.isascii()
-    assert read_property(text) == mine
-    for wrong in ("", "!", "PGEvPg==", text[:-4]):
-        with pytest.raises(Refused):
-            read_property(wrong)
 
 
 def test_everybody_whom_an_authority_has_certified(people: Parties) -> None:

@@ -230,13 +230,6 @@ def test_the_published_example_is_decrypted(shared: Path) -> None:
     assert decrypt(again, name, credentials) == plain
 
 
-def test_names_are_collected(people: Parties) -> None:
-    learnt: set[str] = set()
-    with pytest.raises(DecryptionFailed):
-        decrypt(b"<strange/>", people.consumer_id, people.consumer, learnt=learnt)
-    assert "strange" in learnt
-
-
 @pytest.mark.parametrize("before", [b" ", b"<?xml ?>", b"<?xml ?> ", b"\n<"])
 def test_what_stands_before_it_is_looked_at_once(before: bytes) -> None:
     """Before anybody knows how large a message may be."""

@@ -400,12 +400,3 @@ def test_prefixes_are_anybodys_choice() -> None:
     [inside] = value.advertisements
     assert read_as(SignedTopicAdvertisement, inside).value.topic_id == discovery.TOPIC_ID
     assert value.head == read_as(TopicDiscoveryResponse, octets).value.head
-
-
-def test_names_are_collected() -> None:
-    """libxml2 keeps them, so that somebody has to count."""
-    learnt: set[str] = set()
-    with pytest.raises(Malformed):
-        read(b"<strange><name/></strange>", learnt=learnt)
-    read(of("TopicWithdrawal"), learnt=learnt)
-    assert {"strange", "name", "{urn:dragoman:tdn:1}TopicId"} <= learnt

@@ -7,7 +7,7 @@ from lxml import etree
 
 from filters import Topic
 from filters.topics import Step
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.eventing.v2004_08 import manager_reference
 from mediation.model.messages import EndpointReference, Notification, Policy
 from mediation.model.requests import Arrival, Publish, Published, Subscribe
@@ -15,6 +15,7 @@ from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_NOTIFICATION, WSN_IBM
 from mediation.packaging.records import decode, encode
 from mediation.rendering import prepare, render
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,

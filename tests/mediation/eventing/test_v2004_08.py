@@ -7,13 +7,13 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.model.expiry import NEVER, UNSPECIFIED
 from mediation.model.messages import End, EndpointReference, Lease
 from mediation.model.requests import Done, Operation, Renew, Subscribe, Subscribed
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import DRAGOMAN_REFERENCE
 from mediation.rendering import write_subscription_end
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,

@@ -28,7 +28,6 @@ from mediation.client import (
     read_received,
     write_subscribe,
 )
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import End, EndpointReference, Lease, Notification, Policy
@@ -44,6 +43,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from mediation.responses import write_response
 from mediation.specifications import SPECIFICATIONS
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (

@@ -10,7 +10,7 @@ from filters import EVERYTHING, FilterSet, compile, parse_clark
 from mediation.grid_events import EVENT_TYPES, Event, Further, TypeName, filter_of, write_payload
 from mediation.grid_events.types import MACHINE_UTILIZATION
 from mediation.model.messages import Notification
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
 from tests.rigs.cases import for_each
 from tests.rigs.grid_events import lease, lease_in
 from tests.rigs.mediation import NOW
@@ -23,7 +23,7 @@ JAVA = TypeName("urn:soaprmi-v11:temp-java-xml-type", "org.example.VolcanoEvent"
 
 def takes(pattern: Event | None, one: Event) -> bool:
     """Whether *pattern* takes *one*, in the set of filters and by the compiled filter alike."""
-    seen = event(Notification("urn:1", "p", write_payload(one), NOW, one.topic))
+    seen = filter_event_of(Notification("urn:1", "p", write_payload(one), NOW, one.topic))
     filter_ = filter_of(pattern)
     every = FilterSet[str]()
     every.add("key", filter_)
@@ -136,7 +136,7 @@ def test_what_a_pattern_takes(pattern: Event | None, one: Event, taken: bool) ->
 def test_what_came_in_another_specification() -> None:
     def taken(pattern: Event, topic: str) -> bool:
         payload = b'<w:Storm xmlns:w="urn:weather"/>'
-        seen = event(Notification("urn:1", "p", payload, NOW, parse_clark(topic)))
+        seen = filter_event_of(Notification("urn:1", "p", payload, NOW, parse_clark(topic)))
         return compile(filter_of(pattern)).matches(seen)
 
     assert taken(Event(type="storms"), "{urn:w}storms/coast")

@@ -15,12 +15,14 @@ from mediation.grid_events import (
 )
 from mediation.grid_events.encoding import Generation
 from mediation.grid_events.references import write_typed_port
-from mediation.names import SOAPRMI_PORT_TYPES, SOAPRMI_PORTS
+from mediation.names import SOAPRMI_PORT_TYPES
 from tests.rigs.grid_events import LOCATION, PORT, XSI, lease, lease_in, sample
 from tests.rigs.mediation import canonical, refused
 
 DESK = Port(LOCATION, "urn:desk", "desk")
 NOBODY = ("", "")
+EXPLICIT = "http://www.extreme.indiana.edu/soap/rmi/port/v10/"
+"""The namespace of the explicit mapping of later XSOAP; ports are told by their local names."""
 
 
 def test_plain() -> None:
@@ -39,13 +41,13 @@ def test_plain() -> None:
 
 def test_the_explicit_mapping() -> None:
     octets = (
-        f"<p:port xmlns:p='{SOAPRMI_PORTS}'><p:port-type><p:name>listener</p:name><p:uri>urn:u"
+        f"<p:port xmlns:p='{EXPLICIT}'><p:port-type><p:name>listener</p:name><p:uri>urn:u"
         f"</p:uri></p:port-type><p:endpoint><p:location> {LOCATION}\n</p:location><p:binding>"
         "<p:name>urn:desk</p:name></p:binding></p:endpoint></p:port>"
     ).encode()
     reference = read_port(octets)
     assert port_of(reference) == Port(LOCATION, "urn:desk", port_type=("urn:u", "listener"))
-    assert etree.fromstring(write_port(reference)).tag == f"{{{SOAPRMI_PORTS}}}port"
+    assert etree.fromstring(write_port(reference)).tag == f"{{{EXPLICIT}}}port"
 
 
 @pytest.mark.parametrize("generation", Generation)

@@ -7,7 +7,6 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.grid_events import VIA_PROPERTY, Event, filter_of
 from mediation.model.calling import Calling, CallRules
@@ -22,6 +21,7 @@ from mediation.model.requests import (
     Subscribed,
 )
 from mediation.model.versions import Soap, Version
+from mediation.responses import write_response
 from tests.rigs.grid_events import (
     EVENTS,
     SPELLINGS,

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.mailboxes.make_connection import soap_in
 from mediation.model.requests import TakeFor, Taken
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.reliable_messaging import ReliableMessage, read_message
+from mediation.responses import write_response
 from mediation.soap.make_connection import with_pending
 from tests.rigs.mediation import ENVELOPES, NOW, canonical, envelope, incoming, parts, refused, text
 

@@ -6,7 +6,6 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.mailboxes.message_box import boxes_named_by
 from mediation.model.requests import (
     Context,
@@ -23,6 +22,7 @@ from mediation.model.requests import (
     Taken,
 )
 from mediation.model.versions import Soap, Version, Wsa
+from mediation.responses import write_response
 from tests.rigs.mediation import NOW, envelope, headers, incoming, part, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2

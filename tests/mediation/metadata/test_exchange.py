@@ -5,11 +5,11 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.detect import write_response
 from mediation.metadata import DIALECTS
 from mediation.metadata.documents import CHOSEN
 from mediation.model.requests import GetMetadata, Metadata, MetadataSection, Operation
 from mediation.model.versions import Soap, Version, Wsa
+from mediation.responses import write_response
 from tests.rigs.mediation import body, context, envelope, incoming, refused, text
 
 OLD, NEW = "http://schemas.xmlsoap.org/ws/2004/09/mex", "http://www.w3.org/2011/03/ws-mex"

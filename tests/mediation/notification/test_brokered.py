@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from filters import Expression, Reason, dialects
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.faults import fault_of
 from mediation.model.expiry import NEVER, Expiry
 from mediation.model.messages import EndpointReference
@@ -26,6 +26,7 @@ from mediation.names import (
     WSN_BR_IBM,
     WSRF_RL,
 )
+from mediation.responses import write_response
 from mediation.specifications import properties_in
 from tests.rigs.envelopes import S11, S12, Speaker, children
 from tests.rigs.mediation import ARRIVAL, refused

@@ -8,7 +8,6 @@ from lxml import etree
 
 from filters import EVERYTHING, Filter, FilterSet, Reason, Topic, compile
 from filters.dialects import ITEM_FILTER, TOPIC_CONCRETE_SET, XPATH_1_0
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.filtering import CHANGED_ONLY
 from mediation.mailboxes.kept import MAX_MOST
@@ -29,7 +28,8 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.onvif import MAX_WAIT
-from mediation.rendering import event
+from mediation.rendering import filter_event_of
+from mediation.responses import write_response
 from tests.rigs.mediation import (
     CONCRETE,
     FULL,
@@ -85,7 +85,7 @@ def matches(filter_: Filter, payload: str, on: Topic = MOTION) -> bool:
     (one,) = events(envelope(notify))
     filters: FilterSet[int] = FilterSet()
     filters.add(1, filter_)
-    return bool(filters.match(event(one)))
+    return bool(filters.match(filter_event_of(one)))
 
 
 # Requests.

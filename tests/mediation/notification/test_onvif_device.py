@@ -7,11 +7,11 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.faults import write_fault
 from mediation.model.requests import DescribeDevice, Device, Events, Operation
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import ONVIF_DEVICE, ONVIF_ERRORS, ONVIF_EVENTS, ONVIF_SCHEMA
+from mediation.responses import write_response
 from tests.rigs.mediation import NOW, body, context, envelope, incoming, refused, text
 
 TDS, TT = f"{{{ONVIF_DEVICE}}}", f"{{{ONVIF_SCHEMA}}}"

@@ -8,7 +8,6 @@ from lxml import etree
 
 from filters import DEFAULT_TOPIC, FilterError, Reason
 from mediation import names
-from mediation.detect import write_response
 from mediation.mailboxes.kept import (
     MAX_GROWTH,
     MAX_MOST,
@@ -34,6 +33,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,

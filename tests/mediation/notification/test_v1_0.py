@@ -7,7 +7,6 @@ from filters import Reason, Topic, parse_clark
 from filters.dialects import TOPIC_CONCRETE, TOPIC_IBM_CONCRETE, TOPIC_IBM_SIMPLE, XPATH_1_0
 from filters.topics import Step
 from mediation.client import read_granted
-from mediation.detect import write_response
 from mediation.model.expiry import NEVER
 from mediation.model.messages import EndpointReference, Notification, Policy
 from mediation.model.requests import (
@@ -28,6 +27,7 @@ from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import MESSENGER_TEXT, WSN_IBM, WSRF_RL_IBM
 from mediation.notification.reading_notify import _written_again, written_topic_header
 from mediation.rendering import prepare, render
+from mediation.responses import write_response
 from mediation.soap.payloads import payload_of
 from tests.rigs.mediation import (
     NOW,

@@ -27,7 +27,6 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.detect import write_response
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import producer_view
 from mediation.model.errors import MediationError
@@ -52,6 +51,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import prepare, render
+from mediation.responses import write_response
 from mediation.specifications import SPECIFICATIONS, properties_in
 from tests.rigs.cases import for_each
 from tests.rigs.draft_schemas import PAYLOAD, DraftValidator

@@ -19,7 +19,7 @@ from filters import (
     topic_dialects,
 )
 from mediation import names
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.filtering import CHANGED_ONLY, read_topic_expression
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED
@@ -47,6 +47,7 @@ from mediation.notification.properties import (
     producer_properties,
     subscription_properties,
 )
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from filters import Reason
-from mediation.detect import read, write_response
+from mediation.detect import read
 from mediation.faults import write_fault
 from mediation.model.requests import (
     Arrival,
@@ -29,6 +29,7 @@ from mediation.reliable_messaging import (
     SequenceHeader,
     read_message,
 )
+from mediation.responses import write_response
 from tests.rigs.reliable_envelopes import NAMED, envelope, sequence
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

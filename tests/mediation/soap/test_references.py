@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation.detect import write_response
 from mediation.model.messages import End, EndpointReference, Notification, Policy
 from mediation.model.requests import MailboxMade, Operation, Properties, Subscribed
 from mediation.model.versions import Soap, Version, Wsa
@@ -17,6 +16,7 @@ from mediation.notification.properties import (
     subscription_properties,
 )
 from mediation.rendering import prepare, render, write_subscription_end
+from mediation.responses import write_response
 from mediation.soap.addressing import read_epr, reference_headers
 from tests.rigs.mediation import IBM_SIMPLE, NOW, WSE, WSNT, context, incoming, subscription
 from tests.rigs.schemas import Validator

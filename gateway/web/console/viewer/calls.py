@@ -135,19 +135,17 @@ def client_at(
     transports: TransportChoice,
     *,
     patient: bool = False,
-    caller: Caller | None = None,
 ) -> AnyClient:
     """The client that speaks *version* to the broker at *url*, which may be one of SOAP.TCP, where
     the policy allows it.
 
     Args:
         patient: As of `PolicedCaller`.
-        caller: Sends the requests over HTTP, instead of a `PolicedCaller`.
 
     Raises:
         GatewayError: *url* is none, or nothing speaks *version* there.
     """
-    caller = caller or PolicedCaller(transports, patient=patient)
+    caller = PolicedCaller(transports, patient=patient)
     if version not in SPECS:
         return speaking(url, version, caller=caller)
     over_tcp = SoapTcpCaller(

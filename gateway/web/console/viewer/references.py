@@ -5,7 +5,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from filters import Refused, parse_document
 from gateway.client import Client
@@ -121,13 +120,7 @@ def read_reference(text: str, version: Version) -> EndpointReference:
         raise GatewayError(f"the reference cannot be read: {refused.text}") from refused
 
 
-async def manage(
-    action: str,
-    held: HeldReference,
-    transports: TransportChoice,
-    *,
-    lease: timedelta = LEASE,
-) -> None:
+async def manage(action: str, held: HeldReference, transports: TransportChoice) -> None:
     """Pause, resume, renew or end (``end``) the subscription of a reference, in its dialect.
 
     Raises:
@@ -136,7 +129,7 @@ async def manage(
     async with client_at(held.url, held.version, transports, patient=True) as client:
         try:
             if action == "renew":
-                held.subscription = await client.renew(held.subscription, lease)
+                held.subscription = await client.renew(held.subscription, LEASE)
             elif action == "end":
                 await client.unsubscribe(held.subscription)
             elif not isinstance(client, Client):

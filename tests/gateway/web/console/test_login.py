@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from gateway.security import sessions
-from gateway.security.api_keys import api_key_id, hash_api_key
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
 from gateway.security.identities_editing import add_key, add_user, create_identities, remove_key
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer

@@ -8,7 +8,6 @@ from lxml import etree
 from filters import Refused, Step, Topic
 from mediation.client import read_granted, read_pulled, write_pull
 from mediation.client.reading import AnsweredFault
-from mediation.detect import write_response
 from mediation.eventing.management import PulledEvent
 from mediation.eventing.management.publications import MOST_EVENTS
 from mediation.eventing.management.values import MOST_GIVEN_BACK
@@ -17,6 +16,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Operation, Take, Taken
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.names import WINDOWS_EVENTS, WSE_2004_08, WSEN, WSMAN, WSMAN_DROPPED_EVENTS
+from mediation.responses import write_response
 from tests.rigs.mediation import incoming
 
 SPEC = Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08)

@@ -3,11 +3,11 @@
 import pytest
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.eventing.management.publications import MOST_EVENTS
 from mediation.model.requests import Acknowledged, Publish
 from mediation.model.versions import Version, Wsa
 from mediation.names import DRAGOMAN_DATA, WINDOWS_EVENTS, WSMAN_ACTIONS
+from mediation.responses import write_response
 from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     WSMAN,

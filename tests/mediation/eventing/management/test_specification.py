@@ -4,10 +4,10 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation.detect import write_response
 from mediation.model.requests import Identified, Identify, Operation, Rejected
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSMAN_IDENTITY
+from mediation.responses import write_response
 from tests.rigs.mediation import WSMAN, body, context, envelope, headers, incoming, text
 from tests.rigs.schemas import Validator
 

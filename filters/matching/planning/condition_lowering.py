@@ -3,7 +3,15 @@
 from math import isnan
 from typing import Any
 
-from filters.matching.planning.conditions import NO, UNSURE, YES, Condition, both, either, negation
+from filters.matching.planning.condition_algebra import (
+    NO,
+    UNSURE,
+    YES,
+    Condition,
+    both,
+    either,
+    negation,
+)
 from filters.matching.planning.numbers import read_number
 from filters.matching.planning.path_sets import (
     CONTEXT,
