@@ -6,12 +6,12 @@ signature have another thread, so that no signed one waits for them. The number 
 bounded, in all and for each entity or stranger; beyond it, an answer has what was found at once.
 """
 
-import asyncio
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from filters.queries import Spent, seconds
 from gateway.discovery.node_messages import NodeRequest, RunningSearch
+from gateway.parsing import RenewedThread
 
 SOON = 0.01
 """Seconds after which a search goes on here."""
@@ -29,8 +29,8 @@ class LongSearches:
     """The long searches that are under way."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery-searches")
-        self._of_strangers = ThreadPoolExecutor(1, thread_name_prefix="discovery-strangers")
+        self._thread = RenewedThread("discovery-searches")
+        self._of_strangers = RenewedThread("discovery-strangers")
         self._of: Counter[tuple[bool, str]] = Counter()
 
     def __len__(self) -> int:
@@ -47,11 +47,11 @@ class LongSearches:
     async def finish(self, searching: RunningSearch, left: Spent) -> None:
         """Run *searching* to its end. *left* is the budget that it began with, which passes in its
         turns alone."""
-        whose, loop = _whose(searching.asked), asyncio.get_running_loop()
+        whose = _whose(searching.asked)
         thread = self._thread if searching.asked.signed else self._of_strangers
         self._of[whose] += 1
         try:
-            while not await loop.run_in_executor(thread, _turn, searching, left):
+            while not await thread.run(partial(_turn, searching, left)):
                 pass
         finally:
             self._of[whose] -= 1
@@ -61,7 +61,7 @@ class LongSearches:
     def close(self) -> None:
         """Begin no more turns."""
         for thread in (self._thread, self._of_strangers):
-            thread.shutdown(wait=False, cancel_futures=True)
+            thread.close()
 
 
 def _turn(searching: RunningSearch, left: Spent) -> bool:

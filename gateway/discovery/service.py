@@ -13,7 +13,6 @@ settled are read and handled again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +51,7 @@ from gateway.model.advertisements import (
     Revoked,
 )
 from gateway.observing.samples import Sample, counters, gauge
+from gateway.parsing import RenewedThread
 from gateway.store import Store, StoreUnavailable, advertisements, claims, revocations
 from gateway.store.advertisements import LOCK
 from mediation.discovery import Denial, Fault, path_of, topic_of
@@ -166,7 +166,7 @@ class DiscoveryService:
         self._waiting: asyncio.Queue[Delivery] = asyncio.Queue(WAITING)
         self._of_source: Counter[str] = Counter()
         """The number of waiting messages of each source."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._thread = RenewedThread("discovery")
         self._searches = LongSearches()
         self._unsettled: dict[str, list[Delivery]] = {}
         """Deliveries of each request whose search goes on, by the id of its notification."""
@@ -239,7 +239,7 @@ class DiscoveryService:
             for task in self._beside:
                 task.cancel()
             self._searches.close()
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.close()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run *work* beside the messages."""
@@ -250,7 +250,9 @@ class DiscoveryService:
     async def _handle_batch(self, batch: Sequence[Delivery]) -> None:
         notifications = [delivery.notification for delivery in batch]
         # Read once: the second time, a stranger's request would be its own replay.
-        taken = await self._in_thread(partial(self._read, notifications))
+        taken = await self._in_thread(
+            partial(self._read, notifications), documents=len(notifications)
+        )
         await self._handle_with_retries(taken)
 
     async def _handle_with_retries(self, taken: Sequence[_ReadMessage]) -> None:
@@ -329,7 +331,8 @@ class DiscoveryService:
             for each, what in zip(advertised, kept, strict=True)
             if what in (Kept.NEW, Kept.NEWER)
         ]
-        await self._in_thread(partial(self._apply_all, [each.row for each in news]))
+        rows = [each.row for each in news]
+        await self._in_thread(partial(self._apply_all, rows), documents=len(rows))
 
     async def _withdraw(self, withdrawn: Withdrawal) -> None:
         gone = await self._store.submit(
@@ -442,7 +445,8 @@ class DiscoveryService:
                     advertisements.changed_since, revision=self._advertisements_read, limit=LOADED
                 )
             )
-            await self._in_thread(partial(self._apply_all, [row for _, row in changed]))
+            rows = [row for _, row in changed]
+            await self._in_thread(partial(self._apply_all, rows), documents=len(rows))
             if any(row.octets is None for _, row in changed):
                 self._end_subscriptions()
             if changed:
@@ -630,8 +634,8 @@ class DiscoveryService:
     def _count(self, outcome: str) -> None:
         self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _in_thread(self, work: Callable[[], T], *, documents: int = 1) -> T:
+        return await self._thread.run(work, documents=documents)
 
     def metrics(self) -> Iterator[Sample]:
         """Return the outcomes of messages, and the number of known advertisements."""

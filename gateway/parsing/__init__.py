@@ -3,7 +3,7 @@
 from gateway.parsing.fair_queue import OF_ONE, WAITING, Busy, FairQueue
 from gateway.parsing.learnt_names import LEARNT, LEARNT_OF_ONE
 from gateway.parsing.parsing import LARGE, SMALL, Parsing
-from gateway.parsing.threads import DOCUMENTS, OCTETS, ParsingThreads
+from gateway.parsing.threads import DOCUMENTS, OCTETS, ParsingThreads, RenewedThread
 
 __all__ = [
     "DOCUMENTS",
@@ -18,4 +18,5 @@ __all__ = [
     "FairQueue",
     "Parsing",
     "ParsingThreads",
+    "RenewedThread",
 ]

@@ -83,15 +83,24 @@ class Parsing:
         return await self._written.run(octets, lambda _: work(), owner)
 
     async def run_answer_parser(
-        self, octets: int, work: Callable[[set[str] | None], T], *, owner: str = NOBODY
+        self,
+        octets: int,
+        work: Callable[[set[str] | None], T],
+        *,
+        owner: str = NOBODY,
+        counts: bool = True,
     ) -> T:
         """Run *work*, which parses *octets* that a consumer or a producer of *owner* answered.
+
+        Args:
+            counts: It adds the names of what it parses to the set that it is given, if any. What
+                does not is never run in the event loop, whose thread would keep them all.
 
         Raises:
             Busy: As `run_parser`.
         """
         peer = _ANSWERS + owner
-        if octets <= SMALL and self._learnt.may_teach(peer):
+        if counts and octets <= SMALL and self._learnt.may_teach(peer):
             return self._learnt.run(octets, work, peer)
         return await self._answers.run(octets, work, peer)
 

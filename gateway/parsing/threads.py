@@ -68,3 +68,34 @@ class ParsingThreads:
         """Refuse what waits, and end the thread after what it is at."""
         self.queue.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class RenewedThread:
+    """Runs what parses, among other things, in one thread, one piece of work after the other. Here
+    is no line: whoever uses it bounds what waits.
+
+    Another thread takes its place now and then: libxml2 keeps the names in all documents that a
+    thread has parsed as long as that lives.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._threads = ThreadPoolExecutor(1, name)
+        self._documents = 0
+
+    async def run(self, work: Callable[[], T], *, documents: int = 1) -> T:
+        """Run *work*, which parses about so many *documents*, after all that was given before."""
+        self._documents += documents
+        threads = self._threads
+        if self._documents > DOCUMENTS:
+            self._documents = 0
+            self._threads = ThreadPoolExecutor(1, self._name)
+        future = threads.submit(work)
+        if threads is not self._threads:
+            threads.shutdown(wait=False)
+            self._threads.submit(threads.shutdown)  # It waits: there is one thread at work.
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """End the thread after what it is at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -214,7 +214,9 @@ class Requester:
 
     async def _is_response(self, body: bytes) -> bool:
         try:
-            return await self._parsing.run_answer_parser(len(body), lambda _: is_response(body))
+            return await self._parsing.run_answer_parser(
+                len(body), lambda _: is_response(body), counts=False
+            )
         except Refused:
             return False
 
@@ -346,7 +348,9 @@ class Requester:
         if not body and read is read_answer:
             return read(b"")
         try:
-            return await self._parsing.run_answer_parser(len(body), lambda _: read(body))
+            return await self._parsing.run_answer_parser(
+                len(body), lambda _: read(body), counts=False
+            )
         except AnsweredFault as error:
             raise ProducerRefused(f"answered with a fault: {error.text}") from error
         except Refused as refused:

@@ -42,7 +42,7 @@ class Held:
         self.node = node
         self._monkeypatch = monkeypatch
         self._released = Event()
-        node.service._searches._thread.submit(self._released.wait, 30.0)
+        node.service._searches._thread._threads.submit(self._released.wait, 30.0)
 
     def dear(self, speaker: Speaker = CONSUMER, dialect: Dialect = Dialect.XPATH) -> Delivered:
         """A query that is said to take long."""
@@ -176,7 +176,7 @@ async def test_a_flood_of_regular_expressions_keeps_nobody_waiting(
     flooder, other = Speaker(None), Speaker(None)
     released = Event()
     async with at_work(sqlite_url(tmp_path)) as node:
-        node.service._searches._of_strangers.submit(released.wait, 30.0)
+        node.service._searches._of_strangers._threads.submit(released.wait, 30.0)
         try:
             await advertise(node)
             flood = [from_(flooder, "urn:flooder", EVIL, Dialect.REGEX) for _ in range(30)]

@@ -2,11 +2,23 @@
 
 import asyncio
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from gateway.parsing import DOCUMENTS, LARGE, LEARNT, LEARNT_OF_ONE, SMALL, Busy, Parsing
+from gateway.parsing import (
+    DOCUMENTS,
+    LARGE,
+    LEARNT,
+    LEARNT_OF_ONE,
+    SMALL,
+    Busy,
+    Parsing,
+    RenewedThread,
+)
 from gateway.parsing.fair_queue import AT_A_TIME
 from tests.rigs.waiting import DEADLINE
 
@@ -81,6 +93,31 @@ async def test_threads_are_replaced(parsing: Parsing) -> None:
     ]
     assert len(set(threads)) >= 2
     assert max(threads.count(one) for one in set(threads)) <= DOCUMENTS + 1
+
+
+async def test_what_does_not_count_names_is_not_run_on_the_loop(parsing: Parsing) -> None:
+    for octets in (0, SMALL, SMALL + 1):
+        assert await parsing.run_answer_parser(octets, here, counts=False) != here()
+    assert await parsing.run_answer_parser(SMALL, here) == here()
+
+
+async def test_a_thread_that_is_renewed_does_one_thing_after_the_other() -> None:
+    thread, at_work, order = RenewedThread("test"), threading.Lock(), list[int]()
+
+    def work(number: int) -> threading.Thread:
+        assert at_work.acquire(blocking=False), "two at a time"
+        time.sleep(0.0005)
+        order.append(number)
+        at_work.release()
+        return threading.current_thread()
+
+    numbers = range(3 * DOCUMENTS)
+    used = await asyncio.gather(*(thread.run(partial(work, number)) for number in numbers))
+    assert order == list(numbers)
+    assert sorted(Counter(used).values()) == [DOCUMENTS - 2, DOCUMENTS + 1, DOCUMENTS + 1]
+    last = await thread.run(threading.current_thread, documents=DOCUMENTS)
+    assert await thread.run(threading.current_thread) is not last
+    thread.close()
 
 
 async def test_each_owner_has_a_turn(parsing: Parsing) -> None:
