@@ -30,6 +30,7 @@ from mediation import names
 from mediation.certificates import subject_of
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import read_message
+from mediation.soap.addressing import is_forged
 from mediation.soap.envelopes import text_of, write_envelope, xml_text
 from mediation.ws_security import SigningKey, Trust, verify_when_made
 
@@ -40,8 +41,7 @@ MAX_OCTETS = 64 * 1024
 MAX_IDS = 1000
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _RSA = "PS256"
-_SIGNALS = "http://docs.oasis-open.org/ebxml-bp/ebbp-signals-2.0"
-_INFORMATION = f"{{{_SIGNALS}}}NonRepudiationInformation"
+_INFORMATION = f"{{{names.EBBP_SIGNALS}}}NonRepudiationInformation"
 
 
 class ReceiptInvalid(Refused):
@@ -85,7 +85,7 @@ def receipt_block(received: bytes, message_id: str | None) -> bytes:
     """Write the header block that has the digest of the octets *received*."""
     digest = base64.b64encode(hashlib.sha256(received).digest()).decode()
     return (
-        f'<ebbp:NonRepudiationInformation xmlns:ebbp="{_SIGNALS}">'
+        f'<ebbp:NonRepudiationInformation xmlns:ebbp="{names.EBBP_SIGNALS}">'
         f'<ebbp:MessagePartNRInformation><ds:Reference xmlns:ds="{names.DSIG}"'
         f' URI="{xml_text(message_id or "")}"><ds:DigestMethod Algorithm="{names.XENC_SHA256}"/>'
         f"<ds:DigestValue>{digest}</ds:DigestValue></ds:Reference>"
@@ -168,6 +168,10 @@ def _of_envelope(octets: bytes, trust: Trust) -> Receipt:
     signed, now, headers = verified
     said = read_message(octets)
     digest = b""
+    # Signed, but not the signer's words: a receiver's own address brought them. Nothing marks them
+    # before WS-Addressing 1.0: there a second block beside the signer's own is all that tells.
+    if any(map(is_forged, headers)):
+        raise ReceiptInvalid("A part of the receiver's own address stands for what was received.")
     # Of the blocks that are signed: anybody could add one that is meant for somebody else.
     found = [one for one in headers if one.tag == _INFORMATION]
     if len(found) > 1:

@@ -80,7 +80,8 @@ class Consumer(BaseModel):
         ca: The only authorities trusted with it.
         server_name: The name asked for and verified in TLS, instead of the host.
         owner: The user (``user:NAME``) or the certificate (``cert:SUBJECT``) whose hosts these are:
-            what it subscribes needs no probation, and gets the credential, alone.
+            what it subscribes needs no probation, and gets the credential and the client's
+            certificate, alone.
         credential: Shown to it with all that is sent for subscriptions.
         signature: The place of the keys by which that is signed (Standard Webhooks).
         signed_replies: Who must sign its answers; None: they need not be signed.
@@ -160,6 +161,7 @@ class Options:
 
     Attributes:
         tls: The context for it; None for that of everybody.
+        tls_of_others: The same for those whose hosts these are not: without the certificate.
         calls_back: It acknowledges at an address of the gateway.
         authentication: What it is shown with each request; None for nothing.
         owner: The only one for whose subscriptions it is; empty for all.
@@ -179,6 +181,17 @@ class Options:
     owner: str = ""
     replies: ReplyRule | None = None
     sequence_token: bytes = b""
+    tls_of_others: ssl.SSLContext | None = None
+
+    def shows_certificate(self, owner: str | None) -> bool:
+        """Whether what is sent for *owner*, None for nobody's subscription, is sent with the
+        certificate of the row. One without an owner is the operator's word for all that is sent;
+        another's is as good as its credential: who has it sends in the name of its owner."""
+        return not self.owner or owner == self.owner
+
+    def tls_for(self, owner: str | None) -> ssl.SSLContext | None:
+        """The context for what is sent for *owner*; None for that of everybody."""
+        return self.tls if self.shows_certificate(owner) else self.tls_of_others
 
     def authentication_for(self, owner: str | None) -> RequestAuthentication | None:
         """What is shown with a request that is sent for a subscription of *owner*; None for one
@@ -306,14 +319,10 @@ class _Pattern:
 
 
 def _options(row: Consumer, ca: Path | None) -> Options:
-    tls, begin = None, f"consumers: {row.address}:"
-    if row.ca or row.client_certificate:
-        tls = client_context(
-            ca=row.ca or ca,
-            certificate=row.client_certificate,
-            key=row.client_key,
-            names=Names(f"{begin} client_certificate", f"{begin} client_key", f"{begin} ca"),
-        )
+    begin = f"consumers: {row.address}:"
+    tls = of_others = _context(row, ca, begin)
+    if row.owner and row.client_certificate:
+        of_others = _context(row.model_copy(update={"client_certificate": None}), ca, begin)
     via = parse_target(row.via) if row.via else None
     known = SENDING.get(row.profile or "", Sending())
     http = row.http or known.http or "1.1"
@@ -331,6 +340,23 @@ def _options(row: Consumer, ca: Path | None) -> Options:
         row.owner or "",
         row.signed_replies.read(begin.removesuffix(":")) if row.signed_replies else None,
         _token(row, begin.removesuffix(":")),
+        of_others,
+    )
+
+
+def _context(row: Consumer, ca: Path | None, begin: str) -> ssl.SSLContext | None:
+    """The context of TLS for consumers of *row*; None for that of everybody.
+
+    Raises:
+        TlsError: A file cannot be used.
+    """
+    if not (row.ca or row.client_certificate):
+        return None
+    return client_context(
+        ca=row.ca or ca,
+        certificate=row.client_certificate,
+        key=row.client_key if row.client_certificate else None,
+        names=Names(f"{begin} client_certificate", f"{begin} client_key", f"{begin} ca"),
     )
 
 

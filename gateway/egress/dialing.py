@@ -53,11 +53,14 @@ class Detour:
     Attributes:
         goal: What is connected to.
         host: The consumer's own.
+        certified: The certificate of the row is shown on it, where that has one: a connection that
+            is the owner's is never used for somebody else.
     """
 
     goal: tuple[str, str, int]
     host: str
     options: Options
+    certified: bool = True
 
 
 Route: TypeAlias = Detour | tuple[str, str, int]
@@ -94,12 +97,14 @@ class Dialer:
         self._loop = asyncio.get_running_loop()
         self.options = options or ConsumerOptions()
 
-    def route(self, target: Target) -> Route:
-        """The key by which connections for *target* may be kept and shared."""
+    def route(self, target: Target, owner: str | None = None) -> Route:
+        """The key by which connections for *target* may be kept and shared, for what is sent for a
+        subscription of *owner*, None: for none."""
         options = self.options.of(target)
         if options is PLAIN:
             return target.destination
-        return Detour((options.via or target).destination, target.host, options)
+        goal, certified = (options.via or target).destination, options.shows_certificate(owner)
+        return Detour(goal, target.host, options, certified)
 
     def proxy_of(self, target: Target) -> Proxy | None:
         """The proxy that a connection for *target* speaks HTTP with, and not through."""
@@ -118,10 +123,17 @@ class Dialer:
             return False
         return self._proxy is not None or hosts_behind(connection.peer).isdisjoint(forbidden)
 
-    async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
+    async def connect(
+        self,
+        target: Target,
+        deadline: float,
+        factory: Callable[[], P],
+        owner: str | None = None,
+    ) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.
 
         Args:
+            owner: Of the subscription for which it is, as in `route`.
             deadline: The loop's time by which it must be there, TLS handshake included; the
                 limits for resolving and connecting end it earlier.
             factory: Makes the protocol of the connection.
@@ -137,7 +149,7 @@ class Dialer:
         sock = await self._socket(goal, target, deadline)
         if goal.scheme not in TLS_SCHEMES:
             return await self._plain(sock, factory)
-        tls, name = options.tls or self._tls, options.server_name or target.host
+        tls, name = options.tls_for(owner) or self._tls, options.server_name or target.host
         end = min(deadline, self._loop.time() + self._limits.connect)
         try:
             return await self._shake_hands(sock, tls, name, end, factory)

@@ -99,11 +99,11 @@ class SoapTcpTransport:
             SendFailed: It does not, as far as we know.
         """
         octets = self.octets_of(request)
-        connection, kept = await self._connection(request.target, len(octets))
+        connection, kept = await self._connection(request, len(octets))
         check_peer(request, connection.peer)
         fate = await self._write(connection, octets)
         if fate is Fate.LOST and kept and not self._closed:
-            connection, _ = await self._connection(request.target, len(octets))
+            connection, _ = await self._connection(request, len(octets))
             check_peer(request, connection.peer)
             fate = await self._write(connection, octets)
         if fate is Fate.ACKNOWLEDGED:
@@ -222,9 +222,9 @@ class SoapTcpTransport:
 
     # The connections that are kept.
 
-    async def _connection(self, target: Target, size: int) -> tuple["_Outbound", bool]:
+    async def _connection(self, request: Request, size: int) -> tuple["_Outbound", bool]:
         """A connection with room for *size* octets, and whether it was there already."""
-        key = self._dialer.route(target)
+        key = self._dialer.route(request.target, request.owner)
         turned = False
         while True:
             if self._closed:
@@ -238,17 +238,18 @@ class SoapTcpTransport:
                     destination.wake()  # there may be room for the next, too
                     return connection, True
                 if len(destination.connections) + destination.dialling < _CONNECTIONS:
-                    return await self._dial(destination, target), False
+                    return await self._dial(destination, request), False
             await destination.turn(self._loop, first=turned)
             turned = True
 
-    async def _dial(self, destination: "_Destination", target: Target) -> "_Outbound":
+    async def _dial(self, destination: "_Destination", request: Request) -> "_Outbound":
         destination.dialling += 1
         try:
             connection = await self._dialer.connect(
-                target,
+                request.target,
                 self._loop.time() + self._limits.exchange,
                 partial(_Outbound, self, destination, self._tcp, self._loop),
+                request.owner,
             )
         finally:
             destination.dialling -= 1

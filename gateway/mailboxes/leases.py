@@ -102,14 +102,15 @@ class MailboxLeases:
 
         Raises:
             MailboxUnknown: The mailbox is gone.
-            Refused: ``UNAVAILABLE``: too many wait, or the store cannot be read.
+            Refused: ``UNAVAILABLE``: too many wait, most of them of its owner, or the store
+                cannot be read.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + min(max(0.0, wait), LONGEST_WAIT)
         leaving: asyncio.Future[None] | None = None
         try:
             while True:
-                waiter = self._waiting.add(mailbox.key) if wait > 0 else None
+                waiter = self._waiting.add(mailbox.key, mailbox.owner) if wait > 0 else None
                 looks_again = False
                 try:
                     batch = await self._take(mailbox, most, octets, lease, name)
@@ -129,7 +130,7 @@ class MailboxLeases:
                 finally:
                     if waiter is not None:
                         woken = waiter.done()
-                        self._waiting.remove(mailbox.key, waiter)
+                        self._waiting.remove(mailbox.key, mailbox.owner, waiter)
                         if (
                             woken and not looks_again
                         ):  # Another reader may take the message for which it was woken.

@@ -196,7 +196,7 @@ class Identification:
         return Principal(
             address,
             owner,
-            PUBLISHER + owner,
+            scope_of(owner),
             replace(limits, guarded=not operates),
             rights,
             name=identity.owner.partition(":")[2],
@@ -274,6 +274,16 @@ def anonymous(address: str, *, trusted: bool, rights: frozenset[Right] = ALL_RIG
     name = address if trusted else side_of(address)
     limits = OF_TRUSTED if trusted else OF_STRANGERS
     return Principal(address, ANONYMOUS + name, PUBLISHER + name, limits, rights)
+
+
+def scope_of(owner: str) -> str:
+    """Return the scope of the ids of what *owner* publishes.
+
+    A number sign divides it from what the owner says besides (a channel, the source of a
+    CloudEvent). In the name itself it is escaped: else who is called ``bank#alarms`` would have the
+    ids of ``bank`` at the channel ``alarms``, and what that sends there be taken for repetitions.
+    """
+    return PUBLISHER + owner.replace("%", "%25").replace("#", "%23")
 
 
 def producer_of(address: str, owner: str) -> Principal:

@@ -7,6 +7,7 @@ ends after eight hours: what it has withdrawn since is not known here.
 
 import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -14,14 +15,18 @@ from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.authentication import Authentication
 from gateway.security.identities import Issuer
 from gateway.security.openid_login import OpenIdLogin
-from gateway.security.principals import Identity
+from gateway.security.principals import Identity, owner_in
+from gateway.security.shares import who_makes_room
 
 LONGEST = 8 * 3600.0
 """Seconds after which who logged in at an identity provider logs in there again."""
 IDLE = 1800.0
 """Seconds without a request after which a session is over."""
 MOST = 1000
-"""Sessions; the one unused for longest makes room."""
+"""Sessions. The one unused for longest makes room, of whoever has the most."""
+MOST_OF_ONE = 50
+"""Sessions of one user, who makes room alone: more browsers than one person has, and few enough
+that twenty users, who mean harm, have to come together before they count for others."""
 
 
 @dataclass(slots=True)
@@ -69,11 +74,32 @@ class Sessions:
         return self._put(_Session(identity, "", time.monotonic(), issuer))
 
     def _put(self, session: _Session) -> str:
-        if len(self._open) >= MOST:
-            del self._open[min(self._open, key=lambda one: self._open[one].used)]
+        makes_room = self._candidates(session)
+        if makes_room:
+            del self._open[min(makes_room, key=lambda key: self._open[key].used)]
         token = secrets.token_urlsafe(32)
         self._open[_hashed(token)] = session
         return token
+
+    def _candidates(self, session: _Session) -> list[bytes]:
+        """The sessions of which one ends for *session*; none where there is room."""
+        owner, tenant = _owner_of(session), session.identity.tenant
+        own = [key for key, one in self._open.items() if _owner_of(one) == owner]
+        if len(own) >= MOST_OF_ONE:
+            return own
+        if len(self._open) < MOST:
+            return []
+        over = [key for key, one in self._open.items() if time.monotonic() - one.used > IDLE]
+        if over:
+            return over
+        numbers = Counter(map(_owner_of, self._open.values()))
+        numbers[owner] += 1
+        most = who_makes_room(numbers, owner)
+        if most != owner:
+            return [key for key, one in self._open.items() if _owner_of(one) == most]
+        # Nobody has more. Whoever has none is not kept out: somebody of its tenant is.
+        of_tenant = [key for key, one in self._open.items() if one.identity.tenant == tenant]
+        return own or of_tenant or list(self._open)
 
     def find(self, token: str) -> Identity | None:
         """Return whose session has *token*, with the roles and rights that the file of identities
@@ -105,6 +131,10 @@ class Sessions:
         """End the session with *token*; return the issuer that proved it."""
         session = self._open.pop(_hashed(token), None)
         return session.issuer if session is not None else None
+
+
+def _owner_of(session: _Session) -> str:
+    return owner_in(session.identity.tenant, session.identity.owner)
 
 
 def _hashed(token: str) -> bytes:

@@ -13,7 +13,7 @@ from gateway.publishing.resources import OCTETS_OF_TOPIC
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
-from gateway.soap.replies import Replies
+from gateway.soap.replies import Replies, payer_of
 from mediation.faults import write_fault
 from mediation.mailboxes.make_connection import soap_in
 from mediation.model.messages import EndpointReference
@@ -99,7 +99,8 @@ class Answers:
                 expected=context.headers.message_id is not None,
                 handed_over=settle,
             )
-        self._replies.send(elsewhere, context.soap, action, body, settle, sign=sign)
+        owner = payer_of(inbound.principal)
+        self._replies.send(elsewhere, context.soap, action, body, settle, owner=owner, sign=sign)
         return ACCEPTED[context.soap]
 
     async def _write(
@@ -179,7 +180,8 @@ class Answers:
             status_of_calls=status_of_calls,
         )
         if elsewhere is not None:
-            self._replies.send(elsewhere, context.soap, action, body, sign=sign)
+            owner = payer_of(principal)
+            self._replies.send(elsewhere, context.soap, action, body, owner=owner, sign=sign)
             return ACCEPTED[context.soap]
         return Reply(
             status=status,

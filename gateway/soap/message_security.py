@@ -5,10 +5,10 @@ A signature counts more than a UsernameToken, and both more than what the connec
 message may have come through others. The signer is who its certificate says, as in mutual TLS.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
@@ -16,15 +16,14 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.authorise import right_for
 from gateway.security.certificate_proofs import subject_of
+from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,
     ResourceAddress,
     ResourceKind,
-    resource_at,
 )
-from gateway.security.rights import Right
 from gateway.security.ws_security_files import WsSecurityFile
 from gateway.soap.endpoint_rules import endpoint_named
 from gateway.soap.own_addresses import OwnAddresses
@@ -65,30 +64,6 @@ class DecryptedMessage:
     hidden: Callable[[], Refused] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Rights, and endpoints with what is below them, for which messages must be secured."""
-
-    rights: frozenset[str]
-    paths: tuple[str, ...]
-
-    @classmethod
-    def of(cls, words: Collection[str]) -> Self:
-        """Read rights, and paths, which begin with a slash."""
-        rights = frozenset(one for one in words if not one.startswith("/"))
-        return cls(rights, tuple(one.rstrip("/") for one in words if one.startswith("/")))
-
-    def covers(self, path: str, right: Right) -> bool:
-        """Return True if it is for what needs *right*, or for the endpoint at *path*. An address of
-        a resource counts as what it is, also with the path of a proxy in front of it."""
-        paths = [path]
-        if self.paths and (resource := resource_at(path)) is not None:
-            paths.append(resource.kind.value)
-        if any(at == one or at.startswith(f"{one}/") for at in paths for one in self.paths):
-            return True
-        return right.value in self.rights
-
-
 class MessageSecurity:
     """Decrypts messages, identifies senders by their signatures and tokens, and says who must sign.
 
@@ -97,8 +72,7 @@ class MessageSecurity:
         signers: Whose signatures count; None where nobody's does.
         keys: Those that decrypt; None where nothing is.
         cbc: AES-CBC is taken, too.
-        required: For what messages must be signed: rights, and paths of endpoints.
-        encrypted: For what their Body must be encrypted, likewise.
+        demands: For what messages must be signed, or encrypted.
     """
 
     def __init__(
@@ -113,8 +87,7 @@ class MessageSecurity:
         keys: WsSecurityFile[DecryptionKeys] | None = None,
         *,
         cbc: bool = False,
-        required: Collection[str] = (),
-        encrypted: Collection[str] = (),
+        demands: Demands = NO_DEMANDS,
         algorithms: Algorithms = USUAL,
     ) -> None:
         self._identification = identification
@@ -126,8 +99,7 @@ class MessageSecurity:
         self._signers = signers
         self._keys = keys
         self._cbc = cbc
-        self._signed_for = Demand.of(required)
-        self._encrypted_for = Demand.of(encrypted)
+        self.demands = demands
         self._algorithms = algorithms
         self._tokens = UsernameTokens(identification, authentication, used, parsing, limits)
 
@@ -295,20 +267,13 @@ class MessageSecurity:
             return ""
         # Over SOAP.TCP it is the address in the message that names the endpoint.
         path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
-        right, paths = right_for(type(request)), [path]
-        if resource is not None and resource_at(path) is None and to is not None:
-            paths.append(to)  # The message alone names what it is for.
-        if not inbound.signed and any(self._signed_for.covers(one, right) for one in paths):
-            return "signed"
-        if not inbound.encrypted and any(self._encrypted_for.covers(one, right) for one in paths):
-            return "encrypted"
-        return ""
-
-    def demanded(self, path: str, right: Right) -> str:
-        """What a request that needs *right* must be at *path*: signed, or encrypted; else empty."""
-        if self._signed_for.covers(path, right):
-            return "signed"
-        return "encrypted" if self._encrypted_for.covers(path, right) else ""
+        return self.demands.lacking(
+            path,
+            right_for(type(request)),
+            resource,
+            signed=inbound.signed,
+            encrypted=inbound.encrypted,
+        )
 
 
 def _is_repeatable(said: ReliableMessage) -> bool:

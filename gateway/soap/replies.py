@@ -1,21 +1,21 @@
 """Replies: back on the connection, or to the address that the request names.
 
 ``wsa:ReplyTo`` and ``wsa:FaultTo`` name addresses of the peer's choice, so what is sent there is
-bounded: by the policy of addresses, by hosts that have agreed, and by a rate of bytes.
+bounded: by the policy of addresses, by hosts that have agreed, by rates, and by places
+(`gateway.soap.reply_bounds`).
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import structlog
 
-from adapters import AdapterUnavailable
 from filters import Reason, Refused
+from gateway.delivery.destinations.probation import Probations
 from gateway.egress import AddressPolicy, Request, SendFailed, Target, Transport, parse_target
 from gateway.security.authorise import may_choose_reply_address
 from gateway.security.principals import Principal
-from gateway.token_bucket import TokenBucket
+from gateway.soap.reply_bounds import ReplyBounds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Incoming, Operation, Subscribe, TakeFor
 from mediation.model.versions import Soap, Wsa
@@ -24,13 +24,13 @@ from mediation.reliable_messaging import RmRefused
 from mediation.soap.addressing import is_anonymous
 from mediation.soap.envelopes import http_headers
 
-REPLIES_AT_A_TIME = 64
-REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20
-"""Octets of answers that are sent elsewhere for a stranger, and to a host for strangers: a second,
-and at once; what is more goes back on the connection."""
 _ON_THE_CONNECTION = frozenset(
-    {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
-)
+    {
+        Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL,
+        # Who may not ask may not have it told to others, either.
+        Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED,
+    }
+)  # fmt: skip
 _NEVER_ELSEWHERE = frozenset({None, Operation.PUBLISH, Operation.MAKE_CONNECTION})
 _log = structlog.get_logger("dragoman.soap")
 
@@ -39,17 +39,15 @@ class Replies:
     """Decides where answers go, and sends those that do not go on the connection.
 
     Args:
-        has_agreed: Whether the host of a target has accepted what subscribers had sent to it.
+        probations: Which hosts have agreed to be sent to, and what others still get.
     """
 
-    def __init__(
-        self, transport: Transport, policy: AddressPolicy, *, has_agreed: Callable[[Target], bool]
-    ) -> None:
+    def __init__(self, transport: Transport, policy: AddressPolicy, probations: Probations) -> None:
         self._transport = transport
         self._policy = policy
-        self._has_agreed = has_agreed
-        self._replied = TokenBucket(REPLIED, REPLIED_AT_ONCE)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._probations = probations
+        self._bounds = ReplyBounds(probations)
+        self._under_way: set[asyncio.Future[None]] = set()
 
     def address_of_response(
         self, incoming: Incoming, principal: Principal
@@ -101,7 +99,7 @@ class Replies:
         """*epr*; None where it means the connection, or *principal* may not choose it.
 
         Raises:
-            Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
         """
         if epr is None or is_anonymous(epr.address):
             return None
@@ -116,11 +114,15 @@ class Replies:
             raise Refused(
                 Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
             ) from refused
-        if not may_choose_reply_address(principal, host_agreed=self._has_agreed(target)):
-            return None
-        if len(self._under_way) >= REPLIES_AT_A_TIME:
-            raise AdapterUnavailable("Too many replies are under way.")
-        return epr
+        return epr if self._may_choose(target, principal) else None
+
+    def _may_choose(self, target: Target, principal: Principal) -> bool:
+        """Whether *principal* may have answers sent to *target*. Who may do nothing at all, and is
+        refused whatever it asks, may not."""
+        if principal.limits.guarded and not principal.rights:
+            return False
+        agreed = self._probations.has_agreed(target.destination)
+        return may_choose_reply_address(principal, host_agreed=agreed)
 
     def may_name(self, address: str, principal: Principal) -> bool:
         """Whether *principal* may name *address* for what is to be sent to it time and again."""
@@ -129,7 +131,7 @@ class Replies:
             self._policy.check_named(target, trusted=not principal.limits.reply_addresses)
         except Refused:
             return False
-        return may_choose_reply_address(principal, host_agreed=self._has_agreed(target))
+        return self._may_choose(target, principal)
 
     def send_again(
         self,
@@ -147,25 +149,15 @@ class Replies:
             self._policy.check_named(target, trusted=owner is None)
         except Refused:
             return
-        if len(self._under_way) >= REPLIES_AT_A_TIME:
-            return
-        if owner is None or self._has_allowance(target.host, owner, len(body)):
-            self.send(to, soap, action, body, sign=sign)
+        if self._bounds.may_send(target, len(body), owner):
+            self.send(to, soap, action, body, owner=owner, sign=sign)
 
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
         """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
         Else they go back on the connection."""
-        if not principal.limits.reply_addresses or to.address == WSA_NONE:
+        if to.address == WSA_NONE:
             return True
-        return self._has_allowance(parse_target(to.address).host, principal.owner, octets)
-
-    def _has_allowance(self, host: str, owner: str, octets: int) -> bool:
-        """Whether so many octets may be sent to *host* for a stranger; if so, they are counted."""
-        now = time.monotonic()
-        replied = self._replied
-        return replied.allows(f"to {host}", now, number=octets) and replied.allows(
-            owner, now, number=octets
-        )
+        return self._bounds.may_send(parse_target(to.address), octets, payer_of(principal))
 
     def send(
         self,
@@ -175,30 +167,56 @@ class Replies:
         body: bytes,
         handed_over: Callable[[bool], Awaitable[None]] | None = None,
         *,
+        owner: str | None,
         sign: Callable[[bytes], Awaitable[bytes]] | None = None,
     ) -> None:
-        """Send an answer to *to*, while its request is over; *sign* signs it."""
+        """Send an answer to *to*, while its request is over, for *owner*, None where that is
+        trusted; *sign* signs it. It is one that `may_send`."""
 
         async def send() -> None:
             answered = False
             try:
-                if to.address != WSA_NONE:
-                    octets = body if sign is None else await sign(body)
-                    request = Request(
-                        parse_target(to.address), octets, http_headers(soap, action), soap=soap
-                    )
-                    answer = await self._transport.send(request)
-                    answered = 200 <= answer.status < 300
-            except SendFailed as failure:
-                _log.warning("soap.reply-failed", reason=failure.detail)
+                octets = body if sign is None else await sign(body)
+                answered = await self._post(target, octets, soap, action, owner)
             except Refused as unable:  # There is too much to sign.
                 _log.warning("soap.reply-failed", reason=unable.text)
             finally:
                 if handed_over is not None:
                     await handed_over(answered)
 
-        if to.address == WSA_NONE and handed_over is None:
+        if to.address == WSA_NONE:
+            if handed_over is not None:
+                self._keep(asyncio.ensure_future(handed_over(False)))
             return
+        target = parse_target(to.address)
         task = asyncio.get_running_loop().create_task(send())
+        self._bounds.begin(target, owner)
+        task.add_done_callback(lambda _: self._bounds.end(target, owner))
+        self._keep(task)
+
+    def _keep(self, task: asyncio.Future[None]) -> None:
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+
+    async def _post(
+        self, target: Target, body: bytes, soap: Soap, action: str, owner: str | None
+    ) -> bool:
+        """Send *body* to *target*; whether it was accepted."""
+        admit, reached = self._bounds.gate(target, owner)
+        headers = http_headers(soap, action)
+        accepted = False
+        try:
+            answer = await self._transport.send(
+                Request(target, body, headers, soap=soap, admit=admit)
+            )
+            accepted = 200 <= answer.status < 300
+        except SendFailed as failure:
+            _log.warning("soap.reply-failed", reason=failure.detail)
+        if owner is not None:
+            self._bounds.answered({target.host, *reached}, accepted=accepted)
+        return accepted
+
+
+def payer_of(principal: Principal) -> str | None:
+    """The owner to whom answers that go elsewhere are counted; None: it speaks for the operator."""
+    return principal.owner if principal.limits.guarded else None

@@ -342,25 +342,15 @@ class SoapService:
         operation = type(request).__name__
         try:
             authorise_request(inbound.principal, request)
-            self.check_secured(inbound.path, right_for(type(request)))
+            if self._security is not None:
+                right = right_for(type(request))
+                self._security.demands.check_plain(inbound.path, right)
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise
         result = await self._registry.handler(request)(request, incoming, inbound)
         self._note_change(inbound, request, result, operation, resource)
         return result
-
-    def check_secured(self, path: str, right: Right) -> None:
-        """Refuse what is asked for by *right* at *path* in another form than SOAP, where it must be
-        signed or encrypted: only messages in SOAP can be.
-
-        Raises:
-            Refused: ``NOT_ALLOWED``.
-        """
-        lacking = self._security.demanded(path, right) if self._security is not None else ""
-        if lacking:
-            text = f"This must be asked for by a message in SOAP that is {lacking}."
-            raise Refused(Reason.NOT_ALLOWED, text)
 
     def _note_change(
         self,

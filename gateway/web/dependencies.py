@@ -16,6 +16,7 @@ from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.security.audit import NO_AUDIT, Audit, note_refusal
 from gateway.security.authorise import authorise
+from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification
 from gateway.security.principals import Identity, Principal
 from gateway.security.rights import Right
@@ -44,6 +45,7 @@ class Asking:
         draining: Whether the gateway stops.
         sessions: Of those who logged in to the console; None where nobody can.
         audit: Notes what is asked for, but for reading.
+        demands: For what only messages in SOAP will do, which can be signed and encrypted.
     """
 
     http: HttpSettings
@@ -51,6 +53,7 @@ class Asking:
     draining: Callable[[], bool]
     sessions: "Sessions | None" = None
     audit: Audit = NO_AUDIT
+    demands: Demands = NO_DEMANDS
 
     def of_connection(self, request: Request) -> Principal:
         """Who sends *request*, as far as its connection says that."""
@@ -148,7 +151,8 @@ def asking_for(
     right: Right, reading: Right | None = None, *, tenants: bool = False
 ) -> Callable[..., Awaitable[None]]:
     """A dependency that refuses who has no *right* to a route, or to one that only reads, where
-    that is another: *reading*. Where it is not for *tenants*, those of others than the default one
+    that is another: *reading*; and everybody where that must be signed or encrypted, which nothing
+    here can be. Where it is not for *tenants*, those of others than the default one
     find nothing at any route but those that are open to them."""
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
@@ -162,6 +166,7 @@ def asking_for(
             if principal.tenant and not (tenants or _is_open_to_tenants(request)):
                 raise HTTPException(404)
             authorise(principal, wanted)
+            asking.demands.check_plain(request.scope["path"], wanted)
         except Refused as refused:
             sender = principal or asking.of_connection(request)
             note_refusal(asking.audit, sender, route_of(request), _id_in(request), refused)

@@ -14,6 +14,7 @@ that was not acknowledged is the oldest again.
 import asyncio
 import contextlib
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
@@ -26,6 +27,7 @@ from gateway.mailboxes.leases import Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox
 from gateway.parsing import Parsing
+from gateway.security.shares import who_makes_room
 from gateway.web.server_sent_events import (
     HEARTBEAT,
     Awaited,
@@ -37,7 +39,8 @@ from gateway.web.server_sent_events import (
 from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
 
 STREAMS = 1024
-"""Streams that may be open at a time."""
+"""Streams that may be open at a time. Where all places are taken, one of the owner of mailboxes,
+and of the tenant, with the most streams ends for another."""
 TAKEN_IN = 30.0
 """Seconds that a peer has to acknowledge a batch of messages."""
 LEASE = 120.0
@@ -84,11 +87,27 @@ class Streams:
         *refused* returns when that reader may have no more.
 
         Raises:
-            AdapterUnavailable: There are too many.
+            AdapterUnavailable: There are too many, and nobody has more than the mailbox's owner.
         """
         if len(self._of) >= STREAMS and mailbox.key not in self._of:
-            raise AdapterUnavailable("Too many streams are open.")
+            self._make_room(mailbox.owner)
         return EventStream(self, mailbox, after, refused)
+
+    def _make_room(self, owner: str) -> None:
+        """End a stream of whoever has the most.
+
+        Raises:
+            AdapterUnavailable: That is *owner*.
+        """
+        staying = [one for one in self._of.values() if not one.displaced.is_set()]
+        if len(staying) < STREAMS:
+            return  # One ends just now.
+        numbers = Counter(one.mailbox.owner for one in staying)
+        numbers[owner] += 1
+        most = who_makes_room(numbers, owner)
+        if most == owner:
+            raise AdapterUnavailable("Too many streams are open.")
+        next(one for one in staying if one.mailbox.owner == most).displaced.set()
 
     def enter(self, stream: "EventStream") -> "EventStream | None":
         """Register *stream*; the stream of the same mailbox that it replaces."""
@@ -120,6 +139,8 @@ class EventStream(Response):
         """One name for all streams of the mailbox at this gateway: the next one knows what this one
         left behind, also where a crash is between them."""
         self._replaced = asyncio.Event()
+        self.displaced = asyncio.Event()
+        """Set when it is to end for one of somebody else: its reader may come again."""
         self._ended = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,13 +166,20 @@ class EventStream(Response):
             self._ended.set()
 
     async def _wait_to_leave(self, receive: Receive) -> None:
-        """Return when the peer has gone, or may have no more, or another stream has begun."""
+        """Return when the peer has gone, or may have no more, or another stream has begun or needs
+        the place."""
         await until_first(
-            functools.partial(until_gone, receive), self._wait_to_be_replaced, self._refused
+            functools.partial(until_gone, receive),
+            self._wait_to_be_replaced,
+            self._wait_to_be_displaced,
+            self._refused,
         )
 
     async def _wait_to_be_replaced(self) -> None:
         await self._replaced.wait()
+
+    async def _wait_to_be_displaced(self) -> None:
+        await self.displaced.wait()
 
     async def _resume(self) -> None:
         """Take up what earlier streams of the mailbox left: sent and lost, or never sent."""

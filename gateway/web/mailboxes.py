@@ -195,7 +195,7 @@ async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     principal = await parts.asking.principal(request)
     try:
         _authorise_reader(principal)
-        parts.service.check_secured(request.url.path, Right.MANAGE)
+        parts.asking.demands.check_plain(request.scope["path"], Right.MANAGE)
     except Refused as refused:
         did = f"{request.method} {ResourceKind.MAILBOX.value}"
         note_refusal(parts.asking.audit, principal, did, public_id(key.lower()), refused)
@@ -221,13 +221,12 @@ async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
     if wanted.subscribes:
         shown = client_certificate(request.scope, parts.asking.http)
         mailbox = await _make_subscribed(
-            parts, wanted, principal, base, shown, await request.body()
+            parts, wanted, principal, base, shown, await request.body(), request.scope["path"]
         )
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
         authorise(principal, Right.SUBSCRIBE)
-        parts.service.check_secured(request.url.path, Right.SUBSCRIBE)
         parts.making.take(principal)
         mailbox = await parts.mailboxes.make(MailboxKind.MAILBOX, principal)
         _note_change(parts, principal, request, mailbox)
@@ -371,6 +370,7 @@ async def _make_subscribed(
     base: str,
     certificate: bytes | None,
     content: bytes,
+    path: str,
 ) -> Mailbox:
     """Make a mailbox with the subscription that fills it: the Subscribe of WS-BaseNotification that
     *wanted* stands for is read, and refused, as if it had been sent.
@@ -392,6 +392,7 @@ async def _make_subscribed(
         octets=envelope,
         principal=principal,
         base=base,
+        path=path,
         certificate=certificate,
         proof=wanted.proof(content),
     )

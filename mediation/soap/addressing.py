@@ -40,12 +40,17 @@ _ADDRESSES = {
     **{f"{{{namespace}}}Address": Wsa.V2005_08 for namespace in profiles.ADDRESS_NAMESPACES},
 }
 """Expanded names of the address in an endpoint reference, and the version that it is then in."""
+_MARKS = tuple(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
 _FORGERIES = frozenset(
     {
         *(soap.value for soap in Soap),
         *WSA_BY_NAMESPACE,
         names.WSSE,
+        names.WSSE_1_1,
         names.WSU,
+        # Our answers are signed with what is among their headers: with this block, whoever names an
+        # address for acknowledgements would have a receipt of what was never sent.
+        names.EBBP_SIGNALS,
         # Who could put these into our messages would acknowledge, or number, in our name.
         names.WSRM_1_0,
         names.WSRM_1_1,
@@ -147,7 +152,7 @@ def read_epr(
 
     Args:
         forged: What to do with reference parameters that would forge headers of SOAP, addressing,
-            security or reliable messaging.
+            security, receipts or reliable messaging.
         addressed: Without an address it is none; else its address is empty then.
 
     Raises:
@@ -202,12 +207,12 @@ def _references(
         if forged == "refuse" and len(honest) != len(members):
             raise MediationError(
                 Reason.EPR_INVALID,
-                "A reference parameter stands in the namespace of SOAP, addressing, security or "
-                "reliable messaging.",
+                "A reference parameter stands in the namespace of SOAP, addressing, security, "
+                "receipts or reliable messaging.",
             )
         for member in honest:
-            for wsa in Wsa:
-                member.attrib.pop(f"{{{wsa.value}}}IsReferenceParameter", "")
+            for mark in _MARKS:
+                member.attrib.pop(mark, "")
         kept.append(tuple(payload_of(member) for member in honest))
     if (
         sum(map(len, kept)) > MAX_REFERENCE_ELEMENTS
@@ -254,6 +259,13 @@ def reference_headers(epr: EndpointReference, wsa: Wsa) -> bytes:
     if wsa is not Wsa.V2005_08:
         return b"".join(blocks)
     return b"".join(map(_mark, blocks))
+
+
+def is_forged(block: etree._Element) -> bool:
+    """Return True for a header block that its receiver put into its own address, by the mark of
+    WS-Addressing 1.0, in a namespace in which none may be. Whoever sent the message says nothing
+    by it, though the sender's signature covers it."""
+    return namespace_of(block) in _FORGERIES and any(mark in block.attrib for mark in _MARKS)
 
 
 def _mark(block: bytes) -> bytes:

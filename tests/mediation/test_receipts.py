@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from filters import parse_document
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.names import WSU
 from mediation.receipts import (
@@ -20,6 +23,7 @@ from mediation.receipts import (
 )
 from mediation.reliable_messaging import Acknowledgement, Ranges, Rm, with_blocks
 from mediation.reliable_messaging.blocks import acknowledgement_block
+from mediation.soap.addressing import read_epr, reference_headers
 from mediation.ws_security import sign_envelope
 from tests.rigs.signers import Signers
 
@@ -158,6 +162,38 @@ def test_it_says_once_what_was_received(signers: Signers) -> None:
     signed = sign_envelope(octets, signers.key("gateway"), unique="u", now=now())
     with pytest.raises(ReceiptInvalid, match="several times"):
         verify_receipt(signed, signers.trust)
+
+
+def by_their_own_address(block: bytes, wsa: Wsa) -> bytes:
+    """*block* as a header of a message to who has put it into its own address, with no regard to
+    what may not be in one."""
+    return reference_headers(EndpointReference("http://own", wsa, parameters=(block,)), wsa)
+
+
+@pytest.mark.parametrize("rm", Rm)
+@pytest.mark.parametrize("wsa", Wsa)
+def test_nobody_writes_its_own_receipt(signers: Signers, wsa: Wsa, rm: Rm) -> None:
+    """No block of ours that says what was received may be in an address that a peer gives; where one
+    has come into a signed message all the same, its mark tells, or that there are two."""
+    never = b"<never>received</never>"
+    digest = receipt_block(never, "urn:uuid:2")
+    told = acknowledgement_block(rm, Acknowledgement("urn:s", Ranges.of([(1, 4)])))
+    relates = f'<a:RelatesTo xmlns:a="{wsa.value}">urn:uuid:2</a:RelatesTo>'.encode()
+    ours = receipt_block(SENT, "urn:uuid:1")
+    for block in (digest, told, relates):
+        inner = b"<e><a:Address xmlns:a='%b'>http://own</a:Address><a:ReferenceParameters xmlns:a='%b'>%b</a:ReferenceParameters></e>"  # fmt: skip
+        named = wsa.value.encode()
+        reference = parse_document(inner % (named, named, block))
+        assert read_epr(reference, forged="drop").parameters == ()
+        with pytest.raises(MediationError):
+            read_epr(reference, forged="refuse")
+        octets = with_blocks(
+            write_receipt(Soap.V1_2, None, None, ours), [by_their_own_address(block, wsa)]
+        )
+        signed = sign_envelope(octets, signers.key("gateway"), unique="u", now=now())
+        if wsa is Wsa.V2005_08 or block is digest:
+            with pytest.raises(ReceiptInvalid, match=r"own address|several times"):
+                verify_receipt(signed, signers.trust)
 
 
 @pytest.mark.parametrize("seconds", [-50, 290])

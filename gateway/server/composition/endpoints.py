@@ -284,7 +284,6 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
         signers,
         keys,
         cbc=said.cbc,
-        required=said.required,
-        encrypted=said.encrypted,
+        demands=base.demands,
         algorithms=Algorithms(sha1=said.sha1),
     )

@@ -27,6 +27,7 @@ from gateway.publishing.room import (
 from gateway.replicas.join import join
 from gateway.replicas.membership import StoreInUse
 from gateway.security.audit import NO_AUDIT, Audit, AuditLog
+from gateway.security.demands import Demands
 from gateway.security.networks import networks
 from gateway.server.data_folder import DataInUse
 from gateway.server.identity import IdentityRoom
@@ -96,7 +97,12 @@ class Foundation:
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
-        self.asking = Asking(http, identification, draining, self.peers.sessions, self.audit)
+        secured = settings.ws_security
+        self.demands = Demands.of(secured.required, secured.encrypted)
+        sessions = self.peers.sessions
+        self.asking = Asking(
+            http, identification, draining, sessions, self.audit, demands=self.demands
+        )
 
     async def make(self, undo: contextlib.AsyncExitStack) -> None:
         """Open the store and make the messaging system; what is opened *undo* closes.

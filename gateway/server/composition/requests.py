@@ -81,9 +81,7 @@ class Requests:
             looks=base.producer.looks,
             parsing=base.parsing,
         )
-        self.replies = Replies(
-            transport, policy, has_agreed=lambda target: probations.has_agreed(target.destination)
-        )
+        self.replies = Replies(transport, policy, probations)
         self.receipts = _receipts(base)
         self.sequences = None
         if settings.takes_sequences:

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from gateway.egress import (
     Options,
     Request,
     SendFailed,
+    Target,
     TransportByScheme,
     parse_target,
 )
 from gateway.egress.consumer_options import PLAIN
+from gateway.egress.dialing import Route
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.model.host_decisions import Decision, HostDecision, HostDecisions
 from gateway.security.tls import TlsError
 from mediation.model.messages import Attachment, Packaging
@@ -360,6 +364,70 @@ class TestTls:
             assert failure.kind in (FailureKind.RESET, FailureKind.TLS)
             url = consumer.url("/with", "consumer.example", "https")
             assert (await transport.send(message(url))).status == 202
+
+    @pytest.mark.parametrize("pinned", [True, False])
+    async def test_the_certificate_of_an_owner(self, tmp_path: Path, pinned: bool) -> None:
+        """It is shown with what is sent for the owner's subscriptions alone, on connections that
+        nothing else is sent on, whoever was first. The authority is believed for all."""
+        theirs, ours = Authority(tmp_path, "theirs"), Authority(tmp_path, "ours")
+        certificate, key = ours.issue("dragoman.example")
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(*theirs.issue("consumer.example"))
+        server.load_verify_locations(ours.certificate)
+        server.verify_mode = ssl.CERT_OPTIONAL
+        owned = {
+            "address": "consumer.example",
+            "ca": theirs.certificate if pinned else None,
+            "client_certificate": certificate,
+            "client_key": key,
+            "owner": "user:bank",
+        }
+        shown: list[tuple[str, bool]] = []
+
+        async def look(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                request = await read_request(reader)
+                tls = writer.get_extra_info("ssl_object")
+                shown.append((request.decode().rpartition("|")[2], bool(tls.getpeercert())))
+                writer.write(ACCEPTED)
+
+        resolver = StubResolver(["127.0.0.1"])
+        default = ssl.create_default_context(cafile=str(theirs.certificate))
+        async with (
+            consuming(look, tls=server) as consumer,
+            sending(owned, resolver=resolver, ca=theirs.certificate) as transport,
+        ):
+            transport._dialer.use_tls(default)
+            request = message(consumer.url("/hooks", "consumer.example", "https"))
+            for owner in ("user:mallory", "user:bank", None, "user:bank", "user:mallory", "user:b"):
+                sent = replace(request, owner=owner, body=f"<a/>|{owner}".encode())
+                assert (await transport.send(sent)).status == 202
+        assert [one for one, with_certificate in shown if with_certificate] == ["user:bank"] * 2
+        assert len(shown) == 6
+
+    @pytest.mark.parametrize("transport", [HttpTransport, SoapTcpTransport])
+    async def test_every_transport_says_for_whom_it_connects(
+        self, transport: type[HttpTransport | SoapTcpTransport]
+    ) -> None:
+        """When it looks for a connection that is kept, and when it makes one."""
+        said: list[object] = []
+
+        class Saying(Dialer):
+            def route(self, target: Target, owner: str | None = None) -> Route:
+                said.append(owner)
+                return super().route(target, owner)
+
+            async def connect(self, *args: Any, **_: Any) -> Any:
+                said.append(args[-1])
+                raise SendFailed(FailureKind.CONNECT, "nobody is there", connecting=True)
+
+        made = transport(Saying(AddressPolicy(allow=["127.0.0.0/8"])))
+        for owner in ("user:bank", None):
+            sent = replace(message("http://127.0.0.1:9/"), owner=owner)
+            with pytest.raises(SendFailed):
+                await made.send(sent)
+        assert said == ["user:bank"] * 2 + [None] * 2
+        await made.close()
 
     @pytest.mark.parametrize(
         ("named", "kind"), [("inside.example", None), ("other.example", FailureKind.TLS)]

@@ -3,6 +3,10 @@
 import asyncio
 import time
 
+import pytest
+
+from filters import Refused
+from gateway.mailboxes import waiting as waiting_module
 from gateway.model.mailboxes import MailboxKind
 from gateway.security.identify import anonymous
 from gateway.store import Store
@@ -49,3 +53,27 @@ async def test_readers_are_sent_away_when_the_gateway_stops(store: Store) -> Non
     await until(lambda: len(mailboxes.waiting) == 1)
     mailboxes.close()
     assert await asyncio.wait_for(waiting, DEADLINE) == []
+
+
+async def test_who_is_sent_away_for_another_finds_no_place(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told so at once, and nobody else notices."""
+    monkeypatch.setattr(waiting_module, "WAITING", 4)
+    mailboxes = await boxes(store)
+    strangers = (anonymous(address, trusted=True) for address in ("192.0.2.1", "192.0.2.2"))
+    many, one = [await mailboxes.make(MailboxKind.PULL_POINT, each) for each in strangers]
+    waiting = [asyncio.create_task(numbers(mailboxes, many, wait=30.0)) for _ in range(4)]
+    await until(lambda: len(mailboxes.waiting) == 4)
+    other = asyncio.create_task(numbers(mailboxes, one, wait=30.0))
+    done, _ = await asyncio.wait(waiting, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+    [gone] = done
+    with pytest.raises(Refused, match="Too many readers wait"):
+        gone.result()
+    with pytest.raises(Refused, match="Too many readers wait"):
+        await numbers(mailboxes, many, wait=30.0)
+    await fill(mailboxes, one, 1)
+    assert await asyncio.wait_for(other, DEADLINE) == [1]
+    mailboxes.close()
+    await asyncio.gather(*(each for each in waiting if each is not gone))
+    assert len(mailboxes.waiting) == 0

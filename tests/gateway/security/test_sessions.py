@@ -4,13 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gateway.security import sessions as sessions_module
 from gateway.security.authentication import Authentication, NotIdentified
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.identities import Identities, Issuer, parse_identities
 from gateway.security.openid_login import OpenIdLogin
 from gateway.security.passwords import hash_password
-from gateway.security.principals import Identity
+from gateway.security.principals import Identity, owner_in, tenant_of
 from gateway.security.sessions import Sessions
 from tests.rigs.identity_provider import DOCUMENTS
 
@@ -77,3 +80,27 @@ def shown(issuer: Issuer, *roles: str) -> Identity:
     """Whom a token of *issuer* proves, which says *roles*."""
     said = frozenset(roles)
     return Identity("user:ada", said, issuer=issuer.issuer, shown=said, roles_days=30)
+
+
+NAMES = st.sampled_from(["user:a", "user:b", "user:c", "user:d", "user:e"])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "acme"]), NAMES), max_size=60))
+def test_who_logs_in_without_end_ends_its_own_sessions(logins: list[tuple[str, str]]) -> None:
+    """A login always succeeds; the sessions of whoever has fewer than an equal part stay."""
+    authentication = Authentication(parse_identities(ISSUER.encode(), PATH), PATH, DOCUMENTS)
+    [issuer] = authentication.identities.issuers
+    opened: dict[str, list[str]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions_module, "MOST", 12)
+        patch.setattr(sessions_module, "MOST_OF_ONE", 5)
+        sessions = sessions_of(authentication)
+        for tenant, name in logins:
+            token = sessions.open(Identity(name, tenant=tenant), issuer)
+            assert sessions.is_open(token)
+            opened.setdefault(owner_in(tenant, name), []).append(token)
+            here = {each: sum(map(sessions.is_open, its)) for each, its in opened.items()}
+            assert sum(here.values()) == min(12, sum(here.values())) and max(here.values()) <= 5
+            # Six parties: five users of the default tenant, and the other tenant.
+            for owner, tokens in opened.items():
+                assert len(tokens) > 2 or tenant_of(owner) or here[owner] == len(tokens), owner

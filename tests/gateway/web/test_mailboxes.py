@@ -536,6 +536,23 @@ async def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert status == 200
 
 
+async def test_whoever_has_the_most_streams_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox_streams, "STREAMS", 2)
+    async with running(tmp_path, trusted=()) as run:
+        sources = ("127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.2")
+        boxes = [await Box.make(run, source=source) for source in sources]
+        async with streaming(boxes[0]) as first, streaming(boxes[1]) as second:
+            async with streaming(boxes[2]) as refused:
+                assert refused.status == 503
+            async with streaming(boxes[3]) as other:
+                assert other.status == 200
+                assert await first.next() is None
+                await boxes[1].put(1)
+                assert await second.take(1) == ["1"]
+
+
 async def test_a_box_that_is_deleted_ends_its_stream(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         box = await Box.make(run)

@@ -143,6 +143,8 @@ class TestReferences:
             "http://schemas.xmlsoap.org/ws/2005/02/rm",
             "http://docs.oasis-open.org/ws-rx/wsrm/200702",
             "http://docs.oasis-open.org/ws-rx/wsmc/200702",
+            "http://docs.oasis-open.org/wss/oasis-wss-wssecurity-secext-1.1.xsd",
+            "http://docs.oasis-open.org/ebxml-bp/ebbp-signals-2.0",
         ],
     )
     @for_each("group", ["ReferenceParameters", "ReferenceProperties"])
