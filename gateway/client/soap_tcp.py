@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -292,9 +292,13 @@ class SoapTcpConsumer:
         """The next message; waits for it."""
         return await self._queue.get()
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        while True:
-            yield await self.receive()
+    # No generator, as in `Consumer`: a cancelled wait would close it.
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        return await self.receive()
 
     # For its connections.
 
