@@ -323,6 +323,9 @@ class SoapTcpConsumer:
         except Refused as refused:
             _log.info("refused a message: %s", refused.text)
             return
+        except Exception:  # Of a `read` of the program's; its messages behind this one are good.
+            _log.exception("a message could not be read, and is lost")
+            return
         await self._queue.put(ReceivedMessage.of(received, octets))
 
 
@@ -354,12 +357,14 @@ class _Incoming(SoapTcpConnection):
             self._consumer.keep(self._taking)
 
     async def _take(self) -> None:
-        while self._waiting:
-            try:
-                await self._consumer.take(self._waiting.pop(0))
-            finally:
-                self.processed()
-        self._taking = None
+        try:
+            while self._waiting:
+                try:
+                    await self._consumer.take(self._waiting.pop(0))
+                finally:
+                    self.processed()
+        finally:  # Else nobody takes what comes next, which the system goes on acknowledging.
+            self._taking = None
 
 
 def _why(error: Exception) -> str:
