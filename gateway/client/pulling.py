@@ -85,6 +85,9 @@ class PulledMailbox:
         """The lease of what was taken last; None: it is acknowledged."""
         self._rest: deque[bytes] = deque()
         """Envelopes of that which were not handed out: they are acknowledged with the others."""
+        self._asking: asyncio.Future[dict[str, Any]] | None = None
+        """The question for more. It goes on where who waits for it is cancelled: a message that it
+        is answered with would be another's for a moment, and come after those behind it."""
         self._receiving = asyncio.Lock()
         """Held by who takes messages: another one would acknowledge what this one has not got."""
         self.address = ""
@@ -107,6 +110,9 @@ class PulledMailbox:
 
     async def close(self) -> None:
         """Delete the mailbox, if the gateway answers soon, and close the connections."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))
         with contextlib.suppress(GatewayError, TimeoutError):
             async with asyncio.timeout(PARTING_TIME):
                 await self._caller.call("DELETE", f"{self._url}/mailboxes/{self._key}")
@@ -142,12 +148,17 @@ class PulledMailbox:
             return await self._hand_out(most)
 
     async def _take(self, most: int, wait: float) -> None:
-        """Acknowledge what was taken last, and take more."""
-        if self._taken and await self._ask_again("acknowledge", {"lease": self._taken}):
-            self._dealt_with.clear()
-        self._taken = None
-        asked: dict[str, object] = {"max": most, "wait": wait, "lease": self._lease}
-        batch = await self._ask_again("receive", asked)
+        """Acknowledge what was taken last, and take more. A question that a cancelled wait left is
+        waited for first, for *wait* seconds."""
+        left = wait if self._asking is not None else None
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask_for_more(most, wait))
+            self._asking.add_done_callback(_note_failure)
+        await asyncio.wait((self._asking,), timeout=left)
+        if not self._asking.done():
+            return
+        asking, self._asking = self._asking, None
+        batch = asking.result()
         messages = batch.get("messages") or ()
         self._rest.extend(
             message["envelope"].encode()
@@ -156,6 +167,13 @@ class PulledMailbox:
         )
         self._dealt_with.update(message["id"] for message in messages)
         self._taken = batch["lease"] if messages else None
+
+    async def _ask_for_more(self, most: int, wait: float) -> dict[str, Any]:
+        if self._taken and await self._ask_again("acknowledge", {"lease": self._taken}):
+            self._dealt_with.clear()
+        self._taken = None
+        asked: dict[str, object] = {"max": most, "wait": wait, "lease": self._lease}
+        return await self._ask_again("receive", asked)
 
     async def _hand_out(self, most: int) -> list[ReceivedMessage]:
         """Read messages of the rest. They leave it when all are read: until then this may fail, or
@@ -213,6 +231,12 @@ class PulledMailbox:
         if not 200 <= answer.status < 300:
             raise _refused(self._url, answer, record)
         return record
+
+
+def _note_failure(asking: "asyncio.Future[dict[str, Any]]") -> None:
+    """Have asyncio log no failure that is raised to who waits next, if anybody does."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _refused(url: str, answer: Answer, record: dict[str, Any]) -> GatewayError:

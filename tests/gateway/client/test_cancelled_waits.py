@@ -13,7 +13,8 @@ import pytest
 
 import dragoman
 import gateway.client
-from gateway.client import Consumer, PulledMailbox
+from gateway.client import Consumer, GatewayError, PulledMailbox
+from gateway.client.calling import Caller
 from gateway.client.consumer import Headers, ReceivedMessage, read_message
 from gateway.client.discovery.search_results import SearchResults
 from gateway.client.discovery.topic_search import Search
@@ -98,6 +99,38 @@ class Slow:
         self.reading += 1
         await self.may.wait()
         return read_message(headers, octets)
+
+
+async def test_what_comes_to_a_mailbox_after_a_cancelled_wait_comes_in_order(
+    broker: Running,
+) -> None:
+    """The gateway may not know yet that nobody waits: what it hands out then would come later."""
+    mailboxes = broker.gateway.mailboxes
+    async with asyncio.timeout(DEADLINE), PulledMailbox(broker.url) as mailbox:
+        for first in (0, 2):
+            waiting = asyncio.ensure_future(following(mailbox))
+            await until(lambda: len(mailboxes.waiting) == 1)
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            assert await mailbox.receive(1, 0.0) == [], "who has no time does not wait for it"
+            for number in (first, first + 1):
+                await send(mailbox.address, number)
+            seen = payloads([await following(mailbox) for _ in range(2)])
+            assert seen == [f"<n>{first}</n>", f"<n>{first + 1}</n>"]
+        await cancel_wait(following(mailbox))
+    await until(lambda: not mailboxes.waiting)
+
+
+async def test_a_mailbox_that_is_gone_is_told_to_who_waits_next(broker: Running) -> None:
+    async with asyncio.timeout(DEADLINE), PulledMailbox(broker.url) as mailbox:
+        waiting = asyncio.ensure_future(following(mailbox))
+        await until(lambda: len(broker.gateway.mailboxes.waiting) == 1)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        async with Caller() as caller:
+            await caller.call("DELETE", mailbox.address)
+        with pytest.raises(GatewayError, match="the mailbox is lost"):
+            await following(mailbox)
 
 
 @pytest.mark.parametrize("takes", ["one", "several"])
