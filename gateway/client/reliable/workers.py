@@ -109,12 +109,13 @@ class Workers:
 
     @property
     def running(self) -> bool:
-        return self._loop is not None
+        """Return whether they work; not when their thread has ended by itself."""
+        return self._loop is not None and not self._loop.is_closed()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop of the workers, while they run."""
-        return self._loop
+        return self._loop if self.running else None
 
     def start(self) -> None:
         """Start, unless they run: end sequences that a former process left open, then look for due
@@ -125,8 +126,11 @@ class Workers:
             GatewayError: It cannot listen.
         """
         with self._lock:
-            if self._loop is not None:
+            if self.running:
                 return
+            if self._thread is not None:  # It has ended by itself.
+                self._thread.join(STOP)
+                self._end_threads()
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
@@ -151,7 +155,8 @@ class Workers:
             loop, thread = self._loop, self._thread
             if loop is None or thread is None:
                 return
-            loop.call_soon_threadsafe(self._stop.set)
+            with suppress(RuntimeError):  # The loop is closed: it has ended by itself.
+                loop.call_soon_threadsafe(self._stop.set)
             thread.join(2 * STOP)
             self._end_threads()
 
@@ -238,8 +243,12 @@ class Workers:
             asyncio.run(self._main(ready))
         except BaseException as error:
             if ready.is_set():
-                raise
-            self._failure = error.with_traceback(None)
+                log.critical(
+                    "the workers have ended: nothing is sent and delivered until a new start",
+                    exc_info=error,
+                )
+            else:
+                self._failure = error.with_traceback(None)
         finally:
             ready.set()
 
