@@ -182,7 +182,10 @@ class Workers:
         # Where it is set, or will be, the next look sees the changes that are committed now.
         if loop is not None and not self._waking and not self._woken.is_set():
             self._waking = True
-            loop.call_soon_threadsafe(self._wake)
+            try:
+                loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:  # The loop is closed. What was committed is sent after a start.
+                self._waking = False
 
     def _wake(self) -> None:
         self._waking = False
