@@ -203,7 +203,7 @@ class Workers:
     def has_room(self, key: str | None) -> bool:
         """Return whether a message of the sequence *key*, which may not exist yet, may be sent now
         by `post_soon`. From any thread; the answer may be a moment old."""
-        return key is not None and self._loop is not None and self.posts.room(key) > 0
+        return key is not None and self.running and self.posts.room(key) > 0
 
     def post_soon(self, messages: Sequence[Outgoing]) -> None:
         """Send messages, from any thread. Those that are not sent because the workers stop are as
