@@ -16,7 +16,8 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from typing import (
     TYPE_CHECKING,
@@ -126,16 +127,49 @@ class Waiting:
 def _made_of(
     kind: Callable[P, Any],
 ) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
-    """The constructor that takes what *kind*, which is asynchronous, takes."""
+    """The constructor that takes what *kind*, which is asynchronous, takes, and then does what is
+    decorated."""
 
-    def decorate(_: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
+    def decorate(then: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
         @wraps(kind.__init__)
         def construct(self: Waiting, /, *args: P.args, **named: P.kwargs) -> None:
             Waiting.__init__(self, kind(*args, **named))
+            then(self)
 
         return construct
 
     return decorate
+
+
+class _Arrivals:
+    """Events that came for threads that wait. One that came when the wait was interrupted (Ctrl-C
+    in a notebook) is here for the next one: what an interrupted call returns is lost.
+
+    Args:
+        take: Takes the next events, in *thread*; none at the end.
+    """
+
+    def __init__(
+        self, thread: LoopThread, take: Callable[[], Coroutine[Any, Any, Iterable[Event]]]
+    ) -> None:
+        self._thread = thread
+        self._take = take
+        self._ready: deque[Event] = deque()
+
+    def next(self) -> Event | None:
+        """The next event; waits for it. None at the end."""
+        while True:
+            # Several at once: each wait for the other thread costs a tenth of a millisecond. And
+            # again, as another thread may have been quicker.
+            with suppress(IndexError):
+                return self._ready.popleft()
+            if not self._thread.run(self._has_taken()):
+                return None
+
+    async def _has_taken(self) -> bool:
+        taken = tuple(await self._take())
+        self._ready.extend(taken)
+        return bool(taken)
 
 
 def _waiting(
@@ -181,7 +215,7 @@ class Listening:
     def __init__(self, thread: LoopThread, listening: asynchronous.Listening) -> None:
         self._thread = thread
         self._listening = listening
-        self._ready: deque[Event] = deque()
+        self._arrivals = _Arrivals(thread, listening.take)
 
     def __enter__(self) -> Self:
         self._thread.run(self._listening.__aenter__())
@@ -194,12 +228,10 @@ class Listening:
         return self
 
     def __next__(self) -> Event:
-        if not self._ready:
-            # Several at once: each wait for the other thread costs a tenth of a millisecond.
-            self._ready.extend(self._thread.run(self._listening.take()))
-        if not self._ready:
+        event = self._arrivals.next()
+        if event is None:
             raise StopIteration
-        return self._ready.popleft()
+        return event
 
     def close(self) -> None:
         """Unsubscribe; the iteration ends."""
@@ -266,14 +298,22 @@ class Consumer(Waiting):
     """As `dragoman.client.Consumer`."""
 
     @_made_of(asynchronous.Consumer)
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        self._arrivals = _Arrivals(self._thread, self._take)
 
     @property
     def address(self) -> str:
         """The URL that events are sent to."""
         return str(self._asynchronous.address)
 
-    receive = _waiting(asynchronous.Consumer.receive)
+    def receive(self) -> Event:
+        """As `dragoman.client.Consumer.receive`."""
+        event = self._arrivals.next()
+        assert event is not None  # It has no end.
+        return event
+
+    async def _take(self) -> tuple[Event]:
+        return (await self._asynchronous.receive(),)
 
     def __iter__(self) -> Self:
         return self

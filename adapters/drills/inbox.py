@@ -6,15 +6,29 @@ from adapters.protocol import Adapter, Delivery
 
 
 class Inbox:
-    """Takes what an adapter yields, each wait under a deadline of some seconds."""
+    """Takes what an adapter yields, each wait under a deadline of some seconds. What comes later is
+    taken by the next wait."""
 
     def __init__(self, adapter: Adapter, deadline: float) -> None:
         self._deliveries = adapter.deliveries()
         self._deadline = deadline
+        self._coming: asyncio.Future[Delivery] | None = None
+        """The next message, for which a wait was too short: cancelled, it would have closed the
+        generator that `deliveries` may be, and the next wait would end at once."""
 
     async def next(self) -> Delivery:
+        """Take the next message.
+
+        Raises:
+            TimeoutError: There is none within the deadline.
+        """
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(anext(self._deliveries))
+            self._coming.add_done_callback(_note_failure)
         async with asyncio.timeout(self._deadline):
-            return await anext(self._deliveries)
+            await asyncio.wait((self._coming,))
+        coming, self._coming = self._coming, None
+        return coming.result()
 
     async def take(self, count: int, *, settle: bool = True) -> list[Delivery]:
         """Take the next *count* messages."""
@@ -39,3 +53,9 @@ class Inbox:
             else:
                 ids.append(delivery.notification.id)
         return ids
+
+
+def _note_failure(coming: "asyncio.Future[Delivery]") -> None:
+    """Have asyncio log no failure of a wait whose trial is over."""
+    if not coming.cancelled():
+        coming.exception()

@@ -1,7 +1,6 @@
 """A consumer inside a program: what events of any subscription are sent to."""
 
 from collections import deque
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Self, Unpack
 
 from dragoman.client.base import Calling, event_of, sending
@@ -46,7 +45,6 @@ class Consumer:
         self._mailbox, self._calling = mailbox, calling
         self._signers = calling.get("signers")
         self._source: Server | PulledMailbox | None = None
-        self._messages: AsyncIterator[object] | None = None
         self._ready: deque[Event] = deque()
         self.address = ""
         """The URL that events are sent to; known once it is entered."""
@@ -60,7 +58,6 @@ class Consumer:
             GatewayError: The address is in use, or there is no such broker.
         """
         self._source = await self._made().__aenter__()
-        self._messages = aiter(self._source)
         self.address = self._source.address
         return self
 
@@ -79,18 +76,15 @@ class Consumer:
         return PulledMailbox(self._mailbox, **calling)
 
     async def receive(self) -> Event:
-        """The next event; waits for it.
+        """The next event; waits for it. A wait that is cancelled, by a time limit, say, loses none.
 
         Raises:
             GatewayError: The mailbox is gone.
         """
-        from gateway.client.consumer import ReceivedMessage
-
-        if self._messages is None:
+        if self._source is None:
             raise RuntimeError("enter the context manager first")
         while not self._ready:
-            message = await anext(self._messages)
-            assert isinstance(message, ReceivedMessage)
+            message = await anext(self._source)
             if message.ended is not None:
                 self.ended.append(message.ended.reason or message.ended.status)
             self._ready.extend(event_of(one, self._signers) for one in message.notifications)

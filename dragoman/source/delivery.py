@@ -3,6 +3,7 @@ slow, or away, holds up no other."""
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ WAITING = 1000
 PAUSES = (0.1, 0.5, 2.0, 5.0)
 """Seconds between the attempts to deliver an event; after the last the subscription ends."""
 PARTING = 5.0
+_log = logging.getLogger("dragoman.source")
 
 
 class Delivery:
@@ -77,10 +79,17 @@ class Delivery:
     async def _run(self) -> None:
         while True:
             notification = await self._events.get()
-            if not await self._deliver(notification):
+            if not await self._is_delivered(notification):
                 self._failed(self)
                 return
             self._events.task_done()
+
+    async def _is_delivered(self, notification: Notification) -> bool:
+        try:
+            return await self._deliver(notification)
+        except Exception:  # Else events would go on being put where nothing takes them.
+            _log.exception("an event could not be delivered")
+            return False
 
     async def _deliver(self, notification: Notification) -> bool:
         subscription, recipient = self.subscriber.subscription, self.subscriber.recipient

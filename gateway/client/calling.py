@@ -305,7 +305,10 @@ async def _read(response: aiohttp.ClientResponse, at_most: int) -> bytes:
 
 def shown(url: str) -> str:
     """Scheme, host and port of *url*, for people: no password, and no path with a key in it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # Others name addresses, too: consumers, and where replies go.
+        return "an address that is no URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self, TypeAlias
@@ -139,9 +139,14 @@ class Consumer:
         """The next message; waits for it."""
         return await self._queue.get()
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        while True:
-            yield await self.receive()
+    # No generator: a wait in it that is cancelled, by a time limit, say, closes it for good, and
+    # what comes later is answered 202 and reaches nobody.
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        return await self.receive()
 
     async def _answer(self, request: web.Request) -> web.Response:
         if request.path != self._path:

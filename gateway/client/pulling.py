@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
 from typing import Any, Self
 
 from filters import Refused
@@ -28,8 +30,10 @@ class PulledMailbox:
     """Receives notifications and SubscriptionEnd as `Consumer` does, but fetches them: no socket is
     listened on, so it works behind a firewall or NAT.
 
-    The mailbox is made on entry, and deleted on exit. What was handed out is acknowledged when the
-    next is asked for; what was not comes again. While the gateway is away it is asked again.
+    The mailbox is made on entry, and deleted on exit. What one answer of the gateway brought is
+    acknowledged when all of it was handed out and more is asked for; what was not comes again. An
+    iteration that is left, and a wait that is cancelled, lose nothing. While the gateway is away it
+    is asked again.
 
     Args:
         url: Of the gateway.
@@ -76,9 +80,16 @@ class PulledMailbox:
         )
         self._key = ""
         self._dealt_with: set[int] = set()
-        """Ids of what was handed out, and may come again: its lease ended first."""
+        """Ids of what was taken, and may come again: its lease ended first."""
         self._taken: object = None
-        """The lease of what was handed out last; None: it is acknowledged."""
+        """The lease of what was taken last; None: it is acknowledged."""
+        self._rest: deque[bytes] = deque()
+        """Envelopes of that which were not handed out: they are acknowledged with the others."""
+        self._asking: asyncio.Future[dict[str, Any]] | None = None
+        """The question for more. It goes on where who waits for it is cancelled: a message that it
+        is answered with would be another's for a moment, and come after those behind it."""
+        self._receiving = asyncio.Lock()
+        """Held by who takes messages: another one would acknowledge what this one has not got."""
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -99,38 +110,78 @@ class PulledMailbox:
 
     async def close(self) -> None:
         """Delete the mailbox, if the gateway answers soon, and close the connections."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))
         with contextlib.suppress(GatewayError, TimeoutError):
             async with asyncio.timeout(PARTING_TIME):
                 await self._caller.call("DELETE", f"{self._url}/mailboxes/{self._key}")
         await self._caller.__aexit__()
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """Yield messages as they come, for ever.
+    # No generator, as in `Consumer`: a cancelled wait would close it, and a new one would begin by
+    # acknowledging what the one before had not yielded.
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """The next message; waits for it.
 
         Raises:
             GatewayError: The mailbox is gone.
         """
-        while True:
-            for message in await self.receive(self._at_a_time, self._wait):
-                yield message
+        async with self._receiving:
+            while not self._rest:
+                await self._take(self._at_a_time, self._wait)
+            return (await self._hand_out(1))[0]
 
     async def receive(self, most: int, wait: float) -> list[ReceivedMessage]:
-        """Take the next messages, *most* of them, waiting so many seconds for the first; those of
-        the last call are acknowledged before.
+        """Take the next messages, *most* of them, waiting so many seconds for the first. When all
+        that came together was handed out, it is acknowledged by the next call.
 
         Raises:
             GatewayError: The mailbox is gone.
         """
+        async with self._receiving:
+            if not self._rest:
+                await self._take(most, wait)
+            return await self._hand_out(most)
+
+    async def _take(self, most: int, wait: float) -> None:
+        """Acknowledge what was taken last, and take more. A question that a cancelled wait left is
+        waited for first, for *wait* seconds."""
+        left = wait if self._asking is not None else None
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask_for_more(most, wait))
+            self._asking.add_done_callback(_note_failure)
+        await asyncio.wait((self._asking,), timeout=left)
+        if not self._asking.done():
+            return
+        asking, self._asking = self._asking, None
+        batch = asking.result()
+        messages = batch.get("messages") or ()
+        self._rest.extend(
+            message["envelope"].encode()
+            for message in messages
+            if message["id"] not in self._dealt_with
+        )
+        self._dealt_with.update(message["id"] for message in messages)
+        self._taken = batch["lease"] if messages else None
+
+    async def _ask_for_more(self, most: int, wait: float) -> dict[str, Any]:
         if self._taken and await self._ask_again("acknowledge", {"lease": self._taken}):
             self._dealt_with.clear()
         self._taken = None
         asked: dict[str, object] = {"max": most, "wait": wait, "lease": self._lease}
-        batch = await self._ask_again("receive", asked)
-        messages = batch.get("messages") or ()
-        fresh = [message for message in messages if message["id"] not in self._dealt_with]
-        self._dealt_with.update(message["id"] for message in messages)
-        self._taken = batch["lease"] if messages else None
-        return [await self._message(message["envelope"].encode()) for message in fresh]
+        return await self._ask_again("receive", asked)
+
+    async def _hand_out(self, most: int) -> list[ReceivedMessage]:
+        """Read messages of the rest. They leave it when all are read: until then this may fail, or
+        be cancelled."""
+        read = [await self._message(envelope) for envelope in islice(self._rest, most)]
+        for _ in read:
+            self._rest.popleft()
+        return read
 
     async def _message(self, octets: bytes) -> ReceivedMessage:
         try:
@@ -180,6 +231,12 @@ class PulledMailbox:
         if not 200 <= answer.status < 300:
             raise _refused(self._url, answer, record)
         return record
+
+
+def _note_failure(asking: "asyncio.Future[dict[str, Any]]") -> None:
+    """Have asyncio log no failure that is raised to who waits next, if anybody does."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _refused(url: str, answer: Answer, record: dict[str, Any]) -> GatewayError:

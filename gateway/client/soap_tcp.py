@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -292,9 +292,13 @@ class SoapTcpConsumer:
         """The next message; waits for it."""
         return await self._queue.get()
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        while True:
-            yield await self.receive()
+    # No generator, as in `Consumer`: a cancelled wait would close it.
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        return await self.receive()
 
     # For its connections.
 
@@ -318,6 +322,9 @@ class SoapTcpConsumer:
             received = await self._read((), octets)
         except Refused as refused:
             _log.info("refused a message: %s", refused.text)
+            return
+        except Exception:  # Of a `read` of the program's; its messages behind this one are good.
+            _log.exception("a message could not be read, and is lost")
             return
         await self._queue.put(ReceivedMessage.of(received, octets))
 
@@ -350,12 +357,14 @@ class _Incoming(SoapTcpConnection):
             self._consumer.keep(self._taking)
 
     async def _take(self) -> None:
-        while self._waiting:
-            try:
-                await self._consumer.take(self._waiting.pop(0))
-            finally:
-                self.processed()
-        self._taking = None
+        try:
+            while self._waiting:
+                try:
+                    await self._consumer.take(self._waiting.pop(0))
+                finally:
+                    self.processed()
+        finally:  # Else nobody takes what comes next, which the system goes on acknowledging.
+            self._taking = None
 
 
 def _why(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, cast
@@ -28,6 +28,7 @@ def deliver_some(
     limit: int = 64,
     at_once: int = 1,
     goes_on: Callable[[], bool] = lambda: True,
+    looked_at: dict[str, Exception | None] | None = None,
 ) -> dict[str, Exception | None]:
     """Deliver waiting messages of several sequences to applications in one transaction, with a
     savepoint for each message. A store without savepoints delivers those of one sequence, in a
@@ -39,31 +40,37 @@ def deliver_some(
         at_once: The number of sequences that are locked and read at once. All wait for one function
             that takes long.
         goes_on: Returns whether there is time for one more: deliveries wait for their commit.
+        looked_at: Gets what is returned, for who has to know the sequences also where this raises:
+            an exception that is no `Exception` leaves all that it looked at undone.
 
     Returns:
         The sequences that were looked at, with what kept their messages from being delivered.
     """
+    found = {} if looked_at is None else looked_at
     if not getattr(party.storage, "has_savepoints", False):
         identifier = _next_of(waiting)
-        return {} if identifier is None else {identifier: _deliver_alone(party, identifier, now)}
-    batch = _Batch(party, now, waiting, limit, at_once, goes_on)
+        if identifier is not None:
+            found[identifier] = None
+        return _deliver_each_alone(party, found, now)
+    batch = _Batch(party, now, waiting, limit, at_once, goes_on, found)
     try:
         with begin(party, now) as step:
             batch.deliver(step)
     except (Conflict, InDoubt):
-        return {each: _deliver_alone(party, each, now) for each in batch.looked_at}
+        return _deliver_each_alone(party, found, now)
     except StorageUnavailable as error:
-        return dict.fromkeys(batch.looked_at, error)
+        found.update(dict.fromkeys(found, error))
+        return found
     except Exception:  # Of the commit: a constraint of an application, say.
-        return {each: _deliver_alone(party, each, now) for each in batch.looked_at}
+        return _deliver_each_alone(party, found, now)
     if batch.failed is not None:
         (identifier, invoker, failure), batch.failed = batch.failed, None
         if isinstance(failure, Conflict):
-            batch.looked_at[identifier] = _deliver_alone(party, identifier, now)
+            found[identifier] = _deliver_alone(party, identifier, now)
         else:
-            found = result_or_error(party, partial(invoker.take_failure, failure))
-            batch.looked_at[identifier] = found if isinstance(found, Exception) else None
-    return batch.looked_at
+            taken = result_or_error(party, partial(invoker.take_failure, failure))
+            found[identifier] = taken if isinstance(taken, Exception) else None
+    return found
 
 
 @dataclass(slots=True)
@@ -76,7 +83,7 @@ class _Batch:
     limit: int
     at_once: int
     goes_on: Callable[[], bool]
-    looked_at: dict[str, Exception | None] = field(default_factory=dict)
+    looked_at: dict[str, Exception | None]
     failed: tuple[str, Invoker, Exception] | None = None
     """The sequence and the invoker whose message ended it, and why."""
 
@@ -94,7 +101,7 @@ class _Batch:
                         del some[0]
             except OutOfOrder:
                 in_order = False
-            except Exception:
+            except BaseException:
                 self.looked_at.update(dict.fromkeys(some))
                 raise
             self.waiting.extendleft(reversed(some))  # They go first in another transaction.
@@ -153,6 +160,15 @@ def _next_of(waiting: deque[str]) -> str | None:
         return waiting.popleft()
     except IndexError:  # Other threads take from it, too.
         return None
+
+
+def _deliver_each_alone(
+    party: Party, looked_at: dict[str, Exception | None], now: float
+) -> dict[str, Exception | None]:
+    """Deliver the messages of all sequences in *looked_at*, and note there what ended it."""
+    for each in looked_at:
+        looked_at[each] = _deliver_alone(party, each, now)
+    return looked_at
 
 
 def _deliver_alone(party: Party, identifier: str, now: float) -> Exception | None:

@@ -4,10 +4,13 @@ import asyncio
 import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from dragoman import client as asynchronous
 from dragoman import sync
 from dragoman.sync import GatewayError, UnsupportedOperation
 from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import DEADLINE
 
 CLASSES: list[Callable[..., sync.Client]] = [
     sync.WseClient, sync.WsnClient, sync.CloudEventsClient, sync.GridEventsClient,
@@ -101,6 +105,59 @@ async def test_a_consumer_waits_too(gateway: Running) -> None:
             return [consumer.receive().element.text, next(consumer).element.text]
 
     assert await asyncio.to_thread(use) == ["1", "2"]
+
+
+run_in = asyncio.run_coroutine_threadsafe
+
+
+class InterruptedWait:
+    """The wait of a thread that Ctrl-C ends: while nothing comes, or when the result is there."""
+
+    def __init__(
+        self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, late: bool
+    ) -> None:
+        self._future = run_in(work, loop)
+        self._begun = [run_in(asyncio.sleep(0), loop) for _ in range(3)]
+        self._late = late
+        self.cancel = self._future.cancel
+
+    def result(self) -> None:
+        for each in [self._future] if self._late else self._begun:
+            each.result(DEADLINE)
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupted(late: bool) -> Iterator[None]:
+    """The waits in it end by Ctrl-C."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(asyncio, "run_coroutine_threadsafe", partial(InterruptedWait, late=late))
+        yield
+
+
+@pytest.mark.parametrize("fetches", [False, True], ids=["server", "mailbox"])
+@pytest.mark.parametrize("late", [False, True], ids=["nothing came", "an event came"])
+async def test_ctrl_c_loses_no_event(gateway: Running, fetches: bool, late: bool) -> None:
+    """As in a notebook, whose cell is run again."""
+    mailbox = gateway.url if fetches else None
+
+    def use() -> list[str | None]:
+        with (
+            sync.WsnClient(gateway.url) as client,
+            sync.Consumer(mailbox=mailbox) as consumer,
+            client.listen(topic="storms") as listening,
+        ):
+            client.subscribe(consumer.address, topic="storms")
+            if late:
+                client.publish("<a>1</a>", topic="storms")
+            for waiting in (consumer, listening):
+                with interrupted(late):
+                    next(waiting)
+            for number in (2,) if late else (1, 2):
+                client.publish(f"<a>{number}</a>", topic="storms")
+            return [next(one).element.text for one in (consumer, listening) for _ in range(2)]
+
+    assert await asyncio.to_thread(use) == ["1", "2", "1", "2"]
 
 
 def test_a_source_waits_too() -> None:

@@ -35,6 +35,17 @@ async def until(holds: Callable[[], object | Awaitable[object]], seconds: float 
             await asyncio.sleep(pause)
 
 
+async def cancel_wait(waiting: Awaitable[object]) -> None:
+    """Begin to wait, and be cancelled as by a time limit, once it waits for something."""
+    task = asyncio.ensure_future(waiting)
+    for _ in range(3):  # A task, and one that it begins; what it then waits for takes longer.
+        await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+
+
 async def seconds_of(waiting: Awaitable[object]) -> float:
     """Wait, and return how many seconds that took, but for those in which a busy machine did not
     run this event loop."""

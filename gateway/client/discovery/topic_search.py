@@ -1,5 +1,6 @@
 """Search for topics: ask nodes and, if none answers, creators."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from datetime import timedelta
@@ -25,11 +26,15 @@ ANSWERS_TIME = 2.0
 
 
 class Search:
-    """Topics as they are found: an asynchronous iterator, which is closed with `aclose`."""
+    """Topics as they are found: an asynchronous iterator, which is closed with `aclose`, and which
+    no wait ends that is cancelled, by a time limit, say."""
 
     def __init__(self, found: AsyncGenerator[Found], results: SearchResults) -> None:
         self._found = found
         self._results = results
+        self._coming: asyncio.Future[Found] | None = None
+        """The next topic, where a wait for it was cancelled: within the generator that would have
+        closed it."""
 
     @property
     def more(self) -> bool:
@@ -41,11 +46,25 @@ class Search:
         return self
 
     async def __anext__(self) -> Found:
-        return await anext(self._found)
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(anext(self._found))
+            self._coming.add_done_callback(_note_failure)
+        await asyncio.wait((self._coming,))
+        coming, self._coming = self._coming, None
+        return coming.result()
 
     async def aclose(self) -> None:
         """Stop waiting for answers."""
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait((self._coming,))
         await self._found.aclose()
+
+
+def _note_failure(coming: "asyncio.Future[Found]") -> None:
+    """Have asyncio log no failure of a search that nobody waits for any more."""
+    if not coming.cancelled():
+        coming.exception()
 
 
 async def search(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from gateway.client.application_calls import as_exception
 from gateway.client.reliable.transaction_threads import MAX_COMMIT
 from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.party import Party
@@ -112,13 +113,23 @@ class ApplicationThreads:
 
     def _give_some(self) -> dict[str, Exception | None]:
         pace = Pace()
-        looked_at = deliver_some(
-            self._party,
-            self._waiting,
-            time.time(),
-            limit=DELIVERED,
-            at_once=self._at_once,
-            goes_on=pace.goes_on,
-        )
+        looked_at: dict[str, Exception | None] = {}
+        try:
+            deliver_some(
+                self._party,
+                self._waiting,
+                time.time(),
+                limit=DELIVERED,
+                at_once=self._at_once,
+                goes_on=pace.goes_on,
+                looked_at=looked_at,
+            )
+        except BaseException as raised:
+            # Of `on_notice`, say. Who gave us these buffers gives them again once it is told of
+            # them; and whatever it is, it is not for the event loop that waits for this thread.
+            failure = as_exception(raised)
+            if not looked_at:
+                raise failure from raised
+            looked_at.update(dict.fromkeys(looked_at, failure))
         self._at_once = pace.at_once(self._at_once)
         return looked_at

@@ -14,6 +14,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Unpack
 
+from gateway.client.application_calls import raising_exceptions
 from gateway.client.reliable.addresses import check_listener, check_target
 from gateway.client.reliable.deliveries import (
     Callback,
@@ -187,7 +188,7 @@ class ReliableClient(EndpointBase):
                 given_up=self._given_up,
                 completed=self._completed,
                 dead=self._dead,
-                notify=on_notice,
+                notify=raising_exceptions(on_notice),
                 binding=binding,
             )
         )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.client.application_calls import raising_exceptions
 from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.deliveries import GivenUp, NamedFunctions, Service, served
 from gateway.client.reliable.endpoint_base import EndpointBase, dead, new_id, patient, say
@@ -100,8 +101,8 @@ class Receiver(EndpointBase):
             given_up=NamedFunctions(),
             completed=NamedFunctions(),
             dead=self._dead,
-            allows=may_call if callable(may_call) else _hosts(may_call),
-            notify=on_notice,
+            allows=raising_exceptions(may_call) if callable(may_call) else _hosts(may_call),
+            notify=raising_exceptions(on_notice),
             requires=True,
             nacks=nacks,
         )
@@ -121,8 +122,9 @@ class Receiver(EndpointBase):
         It is called in the transaction that takes the message out of the store, on a thread, or
         in the program's event loop if it is a coroutine function. What it returns is the reply,
         stored in the same transaction. `Fault` rolls that back, and is the reply. Another
-        exception, and a reply that is not one well-formed element, roll it back, too: *on_notice*
-        is told, and the message comes again, later and later, ten times by default.
+        exception, SystemExit among them, and a reply that is not one well-formed element, roll it
+        back, too: *on_notice* is told, and the message comes again, later and later, ten times by
+        default.
 
         Args:
             path: Such as ``/orders``, below where the receiver is mounted.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from gateway.client.application_calls import as_exception
 from gateway.reliability.storage import StorageUnavailable
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ MAX_COMMIT = 64
 STOPPED = "the workers have stopped"
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
-_Done = tuple["asyncio.Future[Any]", Any, BaseException | None]
+_Done = tuple["asyncio.Future[Any]", Any, Exception | None]
 
 
 class Pool:
@@ -102,12 +103,13 @@ class Pool:
         return batch
 
 
-def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """Run *work*; return its result and the exception that it raised."""
+def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Run *work*; return its result and the exception that it raised. One that is no `Exception`
+    would end the event loop of who waits, or look as if that one had been cancelled."""
     try:
         return work(), None
-    except BaseException as error:
-        return None, error
+    except BaseException as raised:
+        return None, as_exception(raised)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, results: list[_Done]) -> None:

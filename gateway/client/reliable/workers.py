@@ -109,12 +109,13 @@ class Workers:
 
     @property
     def running(self) -> bool:
-        return self._loop is not None
+        """Return whether they work; not when their thread has ended by itself."""
+        return self._loop is not None and not self._loop.is_closed()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop of the workers, while they run."""
-        return self._loop
+        return self._loop if self.running else None
 
     def start(self) -> None:
         """Start, unless they run: end sequences that a former process left open, then look for due
@@ -125,8 +126,11 @@ class Workers:
             GatewayError: It cannot listen.
         """
         with self._lock:
-            if self._loop is not None:
+            if self.running:
                 return
+            if self._thread is not None:  # It has ended by itself.
+                self._thread.join(STOP)
+                self._end_threads()
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(TRANSACTIONS, "reliable-store")
@@ -151,7 +155,8 @@ class Workers:
             loop, thread = self._loop, self._thread
             if loop is None or thread is None:
                 return
-            loop.call_soon_threadsafe(self._stop.set)
+            with suppress(RuntimeError):  # The loop is closed: it has ended by itself.
+                loop.call_soon_threadsafe(self._stop.set)
             thread.join(2 * STOP)
             self._end_threads()
 
@@ -177,7 +182,10 @@ class Workers:
         # Where it is set, or will be, the next look sees the changes that are committed now.
         if loop is not None and not self._waking and not self._woken.is_set():
             self._waking = True
-            loop.call_soon_threadsafe(self._wake)
+            try:
+                loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:  # The loop is closed. What was committed is sent after a start.
+                self._waking = False
 
     def _wake(self) -> None:
         self._waking = False
@@ -195,7 +203,7 @@ class Workers:
     def has_room(self, key: str | None) -> bool:
         """Return whether a message of the sequence *key*, which may not exist yet, may be sent now
         by `post_soon`. From any thread; the answer may be a moment old."""
-        return key is not None and self._loop is not None and self.posts.room(key) > 0
+        return key is not None and self.running and self.posts.room(key) > 0
 
     def post_soon(self, messages: Sequence[Outgoing]) -> None:
         """Send messages, from any thread. Those that are not sent because the workers stop are as
@@ -238,8 +246,12 @@ class Workers:
             asyncio.run(self._main(ready))
         except BaseException as error:
             if ready.is_set():
-                raise
-            self._failure = error.with_traceback(None)
+                log.critical(
+                    "the workers have ended: nothing is sent and delivered until a new start",
+                    exc_info=error,
+                )
+            else:
+                self._failure = error.with_traceback(None)
         finally:
             ready.set()
 

@@ -34,7 +34,7 @@ from gateway.client import Consumer, EventClient
 from gateway.delivery.verdicts import Verdict
 from tests.rigs.document_metadata import document, submission
 from tests.rigs.gateways import Running, running
-from tests.rigs.waiting import DEADLINE, until
+from tests.rigs.waiting import DEADLINE, cancel_wait, until
 
 NOWHERE = "http://127.0.0.1:59999/"
 MAKERS: dict[str, Callable[..., Client]] = {
@@ -380,6 +380,30 @@ async def test_a_consumer_is_sent_to_or_fetches(gateway: Running) -> None:
             await soon(consumer.receive())
             assert subscription.address
             assert len(consumer.ended) == 1
+
+
+@pytest.mark.parametrize("fetches", [False, True], ids=["server", "mailbox"])
+async def test_a_consumer_goes_on_after_a_time_limit(gateway: Running, fetches: bool) -> None:
+    mailbox = gateway.url if fetches else None
+    async with EventConsumer(mailbox=mailbox) as consumer, WseClient(gateway.url) as client:
+        await client.subscribe(consumer.address, topic="storms")
+        events = aiter(consumer)
+        for speed in range(2):
+            await cancel_wait(consumer.receive())
+            await client.publish(f"<speed>{speed}</speed>", topic="storms")
+            assert (await soon(anext(events))).element.text == str(speed)
+
+
+@pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])
+async def test_who_listens_goes_on_after_a_time_limit(gateway: Running, pull: bool) -> None:
+    async with (
+        WsnClient(gateway.url) as client,
+        client.listen(topic="storms", pull=pull) as events,
+    ):
+        for speed in range(2):
+            await cancel_wait(anext(events))
+            await client.publish(f"<speed>{speed}</speed>", topic="storms")
+            assert (await soon(anext(events))).element.text == str(speed)
 
 
 async def test_what_is_no_event_is_refused_before_it_is_sent() -> None:

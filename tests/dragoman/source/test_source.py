@@ -92,6 +92,38 @@ async def test_one_that_is_away_is_given_up_and_others_go_on(
         assert (await soon(anext(events))).payload == b"<b/>"
 
 
+async def test_an_event_that_cannot_be_sent_ends_its_subscription_alone(
+    source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the reason: a subscription that is there and gets nothing would be worse."""
+
+    def fail_once(*what: Any) -> Any:
+        monkeypatch.undo()
+        raise LookupError("no such shape")
+
+    monkeypatch.setattr(delivering, "render", fail_once)
+    async with Consumer() as one, Consumer() as other, WseClient(source.url) as client:
+        await client.subscribe(one.address)
+        await client.subscribe(other.address)
+        assert await source.publish("<a/>") == 2
+        ended = [(await soon(each.receive())).ended for each in (one, other)]
+        assert [reason is None for reason in ended].count(True) == 1
+        assert len(source) == 1
+    assert "no such shape" in caplog.text
+
+
+async def test_an_address_that_is_no_url_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's: the source's end is another's business."""
+    monkeypatch.setattr(delivering, "PAUSES", (0.01,))
+    async with Source() as source, WseClient(source.url) as client:
+        for _ in range(2):
+            await client.subscribe("http://[x]/")
+        assert await source.publish("<a/>") == 2
+        await soon(source.delivered())
+        assert len(source) == 0
+        await client.subscribe("http://[x]/")
+
+
 async def test_the_end_is_told() -> None:
     async with Consumer() as consumer:
         async with Source() as source, WseClient(source.url) as client:

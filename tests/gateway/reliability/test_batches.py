@@ -284,6 +284,33 @@ def test_deliveries_share_a_commit(sides: Sides, at_once: int) -> None:
         assert look.invoker_due(NOW, 100) == []
 
 
+@pytest.mark.parametrize("at_once", [1, 64])
+def test_what_was_looked_at_is_known_whatever_ends_it(sides: Sides, at_once: int) -> None:
+    """An exception that is no `Exception`: who gave the sequences gives those again."""
+    sides.open()
+    sides.answered(sides.due())
+    with sides.there.look() as look:
+        waiting = deque(look.invoker_due(NOW, 100))
+    given = set(waiting)
+    took = sides.service.party.applications[""]
+
+    def take(tx: Transaction, delivered: Delivered) -> Any:
+        if len(sides.got) == 2:
+            raise SystemExit
+        return took(tx, delivered)
+
+    party = replace(sides.service.party, applications={"": take})
+    looked_at: dict[str, Exception | None] = {}
+    with pytest.raises(SystemExit):
+        deliver_some(party, waiting, NOW, at_once=at_once, looked_at=looked_at)
+    assert looked_at
+    assert looked_at.keys().isdisjoint(waiting)
+    assert looked_at.keys() | set(waiting) == given
+    with sides.there.look() as look:
+        assert given.issuperset(look.invoker_due(NOW, 100))
+        assert looked_at.keys() & set(look.invoker_due(NOW, 100))
+
+
 def test_of_several_those_are_delivered_that_nobody_has(sides: Sides) -> None:
     if getattr(sides.there, "engine", None) is not None and sides.there.engine.name == "sqlite":
         pytest.skip("one transaction has the whole file")
