@@ -93,6 +93,8 @@ class Settlement:
         self._busy = False
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._draining = 0
+        """How many wait until all is committed: then counts do not wait for their timer."""
         self._waiting: dict[str, asyncio.Future[None]] = {}
         """What is done when a tenant's next message has room in memory."""
         self.live = 0
@@ -287,7 +289,7 @@ class Settlement:
     def _next(self) -> None:
         if self._busy or self._abandoned:
             return
-        if self._removing or self._note_now or not self._counting:
+        if self._removing or self._note_now or self._draining or not self._counting:
             self._collect()
         if not self._queue:
             self._quiet.set()
@@ -393,18 +395,21 @@ class Settlement:
         Returns:
             Whether they are: else the store took nothing for so many *seconds*.
         """
-        self._collect()
-        self._next()
-        until = self._loop.time() + seconds
-        while not self._quiet.is_set():
-            if self._store.writable:
-                until = self._loop.time() + seconds
-            elif self._loop.time() > until:
-                return False
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._retry / 4):
-                    await self._quiet.wait()
-        return True
+        self._draining += 1  # What is committed may release messages, whose counts come then.
+        try:
+            self._next()
+            until = self._loop.time() + seconds
+            while not self._quiet.is_set():
+                if self._store.writable:
+                    until = self._loop.time() + seconds
+                elif self._loop.time() > until:
+                    return False
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._retry / 4):
+                        await self._quiet.wait()
+            return True
+        finally:
+            self._draining -= 1
 
 
 def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:

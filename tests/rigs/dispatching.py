@@ -199,6 +199,8 @@ async def engine(
         yield one
         async with asyncio.timeout(DEADLINE):
             await dispatcher.stop(5.0)
+        # The store is closed next: what is counted in memory alone then is lost.
+        assert dispatcher.settlement.uncommitted == totals.Totals()
         assert all(delivery.settled for delivery in one.deliveries)
         law = await conservation_of(store, dispatcher)
         assert law.error == 0, law

@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import threading
 import time
 import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from gateway.delivery import Schedule, backlog
 from gateway.delivery.destinations.breaker import FAILURES
 from gateway.delivery.outboxes import PATIENCE
 from gateway.model.dead_letter_reasons import DeathReason
-from gateway.store import StoreUnavailable
+from gateway.store import StoreUnavailable, Totals, totals
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.rendering import delivery_id
 from mediation.tenants import source_in
@@ -632,6 +634,33 @@ async def test_redrive_while_others_are_under_way(run: Engine, sinks: Consumers)
 
 
 @on_each_store
+async def test_counts_of_what_is_released_at_a_stop_are_committed(
+    run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event waits for one of its two consumers: its counts come when the row of that one is
+    in the store, while the stop waits for all that it had to commit."""
+    settlement, may_commit = run.dispatcher.settlement, threading.Event()
+    drained = settlement.drained
+
+    async def commit_and_drain() -> bool:
+        may_commit.set()  # The row is committed while this waits, and not before.
+        return await drained()
+
+    monkeypatch.setattr(settlement, "drained", commit_and_drain)
+    quick, late = sinks.add(), sinks.add(hang)
+    entries = [await run.subscribe(quick.url), await run.subscribe(late.url)]
+    run.publish("1")
+    await quick.have(1)
+    await late.have(1)
+    await until(lambda: settlement.uncommitted.delivered == 1)
+    run.store.submit(lambda _: may_commit.wait())
+    await run.dispatcher.stop(0.0)
+    ids = [entry.id for entry in entries]
+    counted = await run.store.submit(partial(totals.read_some, subscriptions=ids))
+    assert counted[ids[0]] == Totals(matched=1, delivered=1)
+    assert counted[ids[1]] == Totals(matched=1)
+
+
 async def test_restart_keeps_order(store_url: str, sinks: Consumers) -> None:
     """What waits is sent before what is new."""
     consumer = sinks.add(hang)
