@@ -7,13 +7,19 @@
 
 Unsettled messages come again, as after a restart of the gateway: every adapter promises that.
 Meanwhile publications and new interests are refused with `AdapterUnavailable`.
+
+    it raises in             that leads to
+    publish, want, unwant    AdapterUnavailable: whoever asks knows what to do then
+    adopt, take, release     it is made anew: what it did not do is known here, and nobody else asks
+    close                    a line in the log
+    what tells something     an answer that does no harm
 """
 
 import asyncio
 import random
 import traceback
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,8 +48,11 @@ of it and all."""
 STEADY = 5.0
 """Seconds for which it has to run to count as recovered."""
 STARTING, CLOSING = 60.0, 5.0
-"""Seconds that an adapter gets to start anew, and one that failed to let go of its system."""
+"""Seconds that an adapter gets to start anew, and to let go of its system, or of a partition."""
 MAX_TEXT = 200
+AT_ONCE = (Exception, asyncio.CancelledError)
+"""What an adapter raises in a call that does not wait: nobody can have cancelled that, so a
+CancelledError is of a future that the adapter looked at."""
 
 _log = structlog.get_logger("dragoman.adapter")
 
@@ -75,13 +84,20 @@ class RestartingAdapter:
         self._state: AdapterState | None = None
         """Our own state, None before the first failure."""
         self._recovery: asyncio.TimerHandle | None = None
+        self._yields = False
+        """Somebody takes what it yields, and would notice that it ends."""
+        self._given_up: tuple[BaseException, asyncio.Task[None]] | None = None
+        """Why the adapter that runs is to be made anew, and what closes it."""
 
     @property
     def state(self) -> AdapterState | None:
         """The adapter's own state while it runs; None if it reports none and has never failed."""
         if self._state is not None and not self._state.connected:
             return self._state
-        state = None if self._inner.reporting is None else self._inner.reporting()
+        state = None
+        if self._inner.reporting is not None:
+            with suppress(*AT_ONCE):
+                state = self._inner.reporting()
         return state or self._state
 
     @classmethod
@@ -103,27 +119,20 @@ class RestartingAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         """As `Adapter.publish`, whatever the adapter raises."""
         adapter = self._running()
-        try:
+        with self._raising(AdapterFailed):
             await adapter.publish(notifications)
-        except Refused:
-            raise
-        except Exception as exc:
-            raise AdapterFailed(f"the adapter failed: {self._text(exc)}") from exc
 
     async def want(self, interest: Interest) -> None:
         adapter = self._running()
-        try:
+        with self._raising(AdapterUnavailable):
             await adapter.want(interest)
-        except Refused:
-            raise
-        except Exception as exc:
-            raise AdapterUnavailable(f"the adapter failed: {self._text(exc)}") from exc
         self._interests[interest] = None
 
     async def unwant(self, interest: Interest) -> None:
         self._interests.pop(interest, None)
         if self._up:
-            await self._adapter.unwant(interest)
+            with self._raising(AdapterUnavailable):
+                await self._adapter.unwant(interest)
 
     def share(self) -> None:
         self._shares = True
@@ -133,32 +142,42 @@ class RestartingAdapter:
     async def adopt(self, interest: Interest) -> None:
         self._interests[interest] = None
         if self._up:
-            await self._sharing.adopt(interest)
+            with self._giving_up():
+                await self._sharing.adopt(interest)
 
     def take(self, partition: int) -> None:
         self._partitions[partition] = None
         if self._up:
-            self._sharing.take(partition)
+            with self._giving_up():
+                self._sharing.take(partition)
 
     async def release(self, partition: int) -> None:
         self._partitions.pop(partition, None)
         if self._up:
-            await self._sharing.release(partition)
+            with self._giving_up():
+                async with asyncio.timeout(CLOSING):
+                    await self._sharing.release(partition)
 
     def arrived(self, delivery: Delivery) -> float:
-        return self._sharing.arrived(delivery)
+        """As `Sharing.arrived`; now, where that cannot be told: then all is learnt that other
+        gateways have subscribed to until now."""
+        try:
+            return self._sharing.arrived(delivery)
+        except AT_ONCE:
+            return asyncio.get_running_loop().time()
 
     def refusal_of(self, notification: Notification) -> str | None:
         """As `RefusalMemory.refusal_of`; what cannot be told is found out by publishing."""
         refusals = self._inner.refusals
         try:
             return None if refusals is None else refusals.refusal_of(notification)
-        except Exception:
+        except AT_ONCE:
             return None
 
     def forget(self, notification: Notification) -> None:
         if self._inner.refusals is not None:
-            self._inner.refusals.forget(notification)
+            with suppress(*AT_ONCE):
+                self._inner.refusals.forget(notification)
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """As `Adapter.deliveries`, of one adapter after the other; ends when it is closed."""
@@ -166,19 +185,29 @@ class RestartingAdapter:
             try:
                 if not self._up:
                     await self._start_anew()
+                self._yields = True
                 async for delivery in self._adapter.deliveries():
                     yield delivery
                 if self._closed.is_set():
                     return
                 raise RuntimeError("its deliveries ended")
-            except Exception as exc:
+            except BaseException as exc:
+                if _is_ours(exc):
+                    raise
                 await self._fail(exc)
+            finally:
+                self._yields = False
 
     async def close(self) -> None:
+        """As `Adapter.close`, within `CLOSING` seconds, whatever the adapter does: the gateway has
+        more to close."""
         self._closed.set()
         self._up = False
         self._forget_recovery()
-        await self._adapter.close()
+        if self._given_up is not None:
+            await self._given_up[1]
+        if reason := await self._close_adapter():
+            _log.error("adapter.not-closed-at-the-end", reason=reason)
 
     @property
     def _sharing(self) -> Sharing:
@@ -200,17 +229,79 @@ class RestartingAdapter:
             refusals=None if inner.refusals is None else self,
         )
 
+    @contextmanager
+    def _raising(self, error: type[AdapterUnavailable]) -> Iterator[None]:
+        """Turn what the adapter raises, and no adapter may, into *error*."""
+        try:
+            yield
+        except Refused:
+            raise
+        except BaseException as exc:
+            if _is_ours(exc):
+                raise
+            raise error(f"the adapter failed: {self._text(exc)}") from exc
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Have the adapter made anew where it raises, with what it was told here.
+
+        Closed, it yields nothing more, so that `deliveries` goes on with another one. Where nobody
+        takes what it yields, the gateway stops: then it is closed soon, and until then what has
+        been delivered is settled through it.
+        """
+        try:
+            yield
+        except BaseException as exc:
+            if _is_ours(exc):
+                raise
+            if not self._up:
+                return  # It failed meanwhile, or is closed.
+            if not self._yields:
+                _log.error("adapter.failed", reason=self._text(exc), at=_place(exc))
+                return
+            self._up = False
+            self._given_up = exc, asyncio.get_running_loop().create_task(self._let_go())
+
+    async def _let_go(self) -> None:
+        """Close an adapter that failed."""
+        if reason := await self._close_adapter():
+            _log.debug("adapter.not-closed", reason=reason)
+
+    async def _close_adapter(self) -> str:
+        """Close the adapter; why it could not be closed, "" where it was.
+
+        In a task of its own: one that raises, hangs, or swallows a cancellation holds up nobody.
+        """
+        adapter = self._adapter
+
+        async def close() -> None:
+            await adapter.close()
+
+        closing = asyncio.get_running_loop().create_task(close())
+        closing.add_done_callback(_note_failure)
+        try:
+            await asyncio.wait((closing,), timeout=CLOSING)
+        finally:
+            closing.cancel()  # That does nothing where it has ended.
+        if not closing.done():
+            return f"it took longer than {CLOSING:g} seconds"
+        error = asyncio.CancelledError() if closing.cancelled() else closing.exception()
+        return "" if error is None else self._text(error)
+
     def _running(self) -> Adapter:
-        if not self._up and self._failures:
+        if not self._up and (self._failures or self._given_up is not None):
             raise AdapterUnavailable(
                 "the adapter failed, and is started anew", retry_after=max(1.0, self._delay)
             )
         return self._adapter
 
-    async def _fail(self, failure: Exception) -> None:
+    async def _fail(self, failure: BaseException) -> None:
         """Log *failure*, close the adapter, and wait before the next attempt."""
         self._up = False
         self._forget_recovery()
+        closing = None
+        if self._given_up is not None:  # Its deliveries ended because of that.
+            failure, closing = self._given_up
         text = self._text(failure)
         now = datetime.now(UTC)
         state = self._state or AdapterState(True, now)
@@ -221,11 +312,8 @@ class RestartingAdapter:
         if not self._failures:
             _log.error("adapter.failed", reason=text, at=_place(failure))
         self._failures += 1
-        try:
-            async with asyncio.timeout(CLOSING):
-                await self._adapter.close()
-        except Exception as exc:
-            _log.debug("adapter.not-closed", reason=self._text(exc))
+        await (closing or self._let_go())
+        self._given_up = None
         pause, self._delay = self._delay * random.uniform(0.5, 1.0), min(2 * self._delay, LONGEST)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
@@ -275,13 +363,28 @@ class RestartingAdapter:
             self._recovery.cancel()
             self._recovery = None
 
-    def _text(self, failure: Exception) -> str:
+    def _text(self, failure: BaseException) -> str:
         line = next(iter(str(failure).strip().splitlines()), "")
         name = type(failure).__name__
         return self._clean(f"{name}: {line}" if line else name)[:MAX_TEXT]
 
 
-def _place(failure: Exception) -> str:
+def _is_ours(error: BaseException) -> bool:
+    """Whether *error* is no failure of an adapter: the running task is cancelled, or the process
+    ends. An adapter that waits for a task or future of its own, which was cancelled, raises
+    CancelledError, too, though nobody has cancelled who called it."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return not isinstance(error, Exception)
+
+
+def _note_failure(closing: asyncio.Task[None]) -> None:
+    if not closing.cancelled():
+        closing.exception()  # Else asyncio would say that nobody asked for it.
+
+
+def _place(failure: BaseException) -> str:
     """Return where *failure* was raised: the innermost line of its traceback."""
     frames = traceback.extract_tb(failure.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
