@@ -12,6 +12,7 @@ from adapters.filtering.delegation import split_delegated
 from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import MOST, Evaluated, Matched, Share, SlowFilters
 from adapters.filtering.tenant_delivery import TenantDelivery
+from adapters.filtering.unwanted import settle_unwanted
 from adapters.protocol import (
     EVERYTHING_WANTED,
     Adapter,
@@ -113,7 +114,6 @@ class XPathFilterAdapter:
     ) -> None:
         self._adapter = adapter
         self._admission = admission or TenantAdmission()
-        self._unreadable = adapter.capabilities.unreadable
         self._once = once
         self._passes = passes
         self._producer = producer
@@ -286,21 +286,26 @@ class XPathFilterAdapter:
                     return
                 if self._refresh is not None:
                     await self._refresh(delivery)
-                if fault := self._fault_of(delivery):
+                selected = None
+                try:
+                    fault = self._fault_of(delivery)
+                    if not fault:
+                        selected = self._interest_of(delivery)
+                except Exception:
+                    fault = self._not_checked(delivery)
+                if fault:
                     yield Matched(delivery, (), unreadable=fault)
                     continue
-                selected = self._interest_of(delivery)
                 notification = as_its_tenant_knows_it(delivery.notification)
                 tenant = tenant_of_topic(delivery.notification.topic)
                 matching = await self._match(notification, tenant, selected)
                 try:
                     passed = await self._check(delivery, selected)
                 except Exception:
-                    logger.exception("message.not_checked", extra={"id": notification.id[:200]})
-                    yield Matched(delivery, (), unreadable=NOT_CHECKED)
+                    yield Matched(delivery, (), unreadable=self._not_checked(delivery))
                     continue
                 if passed is None:
-                    delivery.settle()
+                    settle_unwanted(delivery)
                     continue
                 delivery = passed
                 if self._settled is not None and selected is None:
@@ -340,7 +345,15 @@ class XPathFilterAdapter:
 
     def _fault_of(self, delivery: Delivery) -> str:
         """Return why the message of *delivery* could not be read, "" if it could."""
-        return "" if self._unreadable is None else self._unreadable(delivery)
+        unreadable = self._adapter.capabilities.unreadable
+        return "" if unreadable is None else unreadable(delivery)
+
+    @staticmethod
+    def _not_checked(delivery: Delivery) -> str:
+        """Log the present error, which is due to a message or to what an adapter says of it.
+        Returns why nobody gets the message."""
+        logger.exception("message.not_checked", extra={"id": delivery.notification.id[:200]})
+        return NOT_CHECKED
 
     async def _match(
         self, notification: Notification, tenant: str, selected: Interest | None

@@ -26,6 +26,7 @@ from heapq import heappop, heappush, heapreplace
 from itertools import count
 from time import monotonic, perf_counter
 
+from adapters.filtering.unwanted import settle_unwanted
 from adapters.protocol import Delivery
 from filters import Deferred, Expression, Matching, Question, Worker, evaluate_questions
 from mediation.model.messages import Notification
@@ -418,5 +419,5 @@ class SlowFilters:
 def _unless_nobody(matched: Matched) -> Matched | None:
     if matched.keys or matched.over_budget or matched.unevaluated:
         return matched
-    matched.delivery.settle()
+    settle_unwanted(matched.delivery)
     return None

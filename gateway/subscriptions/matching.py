@@ -298,7 +298,10 @@ class _Count:
     def less(self) -> None:
         self.left -= 1
         if self.left == 0:
-            self.delivery.settle()
+            try:
+                self.delivery.settle()
+            except Exception:  # Of a third party's adapter: it comes again, and others go on.
+                _log.exception("delivery.not-settled")
 
 
 class PartDelivery:

@@ -400,3 +400,54 @@ async def test_a_check_that_goes_wrong_ends_nothing() -> None:
     finally:
         await subscriptions.close()
     assert found == [(NOT_CHECKED, []), (NOT_CHECKED, []), ("", ["all"])]
+
+
+class Failing(MemoryAdapter):
+    """One that raises in *power* over the message that is the first."""
+
+    def __init__(self, power: str) -> None:
+        super().__init__()
+        self._power = power
+        self.capabilities = Capabilities(
+            durable=False,
+            dialects=(SEVERITY,),
+            unreadable=self._unreadable,
+            selecting=self._selecting,
+        )
+
+    def _fail(self, power: str, notification: Notification) -> None:
+        if power == self._power and notification.payload == b"<n>1</n>":
+            raise OSError(f"{power}: the connection is gone")
+
+    def _unreadable(self, delivery: Delivery) -> str:
+        self._fail("unreadable", delivery.notification)
+        return ""
+
+    def _selecting(self, delivery: Delivery) -> None:
+        self._fail("selecting", delivery.notification)
+
+    def _settle(self, notification: Notification) -> None:
+        super()._settle(notification)
+        self._fail("settle", notification)
+
+
+@pytest.mark.parametrize(
+    ("power", "filter_", "expected"),
+    [
+        ("unreadable", EVERYTHING, [NOT_CHECKED, ""]),
+        ("selecting", EVERYTHING, [NOT_CHECKED, ""]),
+        ("settle", Filter(contents=(Expression("/n = 2"),)), [""]),
+    ],
+)
+async def test_an_adapter_that_raises_over_a_message_ends_nothing(
+    power: str, filter_: Filter, expected: list[str]
+) -> None:
+    subscriptions = XPathFilterAdapter(Failing(power))
+    assert await subscriptions.start({"all": filter_}) == {}
+    await subscriptions.publish([notification("storm", f"<n>{n}</n>") for n in (1, 2)])
+    deliveries = subscriptions.deliveries()
+    async with asyncio.timeout(60):
+        found = [await anext(deliveries) for _ in expected]
+    assert [matched.unreadable for matched in found] == expected
+    assert found[-1].delivery.notification.payload == b"<n>2</n>"
+    await subscriptions.close()

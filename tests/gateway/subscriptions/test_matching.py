@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from adapters import Delivery, XPathFilterAdapter
-from adapters.memory import MemoryAdapter
+from adapters.memory import MemoryAdapter, MemoryDelivery
 from filters import Expression, Filter, Topic, parse_clark
 from filters.dialects import TOPIC_FULL
 from gateway.delivery import Dispatchers
 from gateway.store import StoreUnavailable, dead_letters
 from gateway.subscriptions import matching
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.matching import NOT_ACCEPTED, Matching
+from gateway.subscriptions.matching import NOT_ACCEPTED, Matching, shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification, Rights
 from mediation.tenants import source_in, topic_in
@@ -204,3 +205,19 @@ async def test_who_fills_the_memory_stops_no_other_tenant(
             await adapter.close()
     assert accepted == [sent[number].id for number in (0, 3, 1, 2)]
     assert unsettled == [0, 2, 1, 0], "those that wait for room"
+
+
+class Unsettling(MemoryDelivery):
+    """A delivery of an adapter that raises when it is settled."""
+
+    def settle(self) -> None:
+        raise OSError("the connection is gone")
+
+
+def test_parts_of_a_delivery_that_cannot_be_settled_end_nothing() -> None:
+    """Those who have them (the node of discovery, a dispatcher) go on; the message comes again."""
+    event = Notification("urn:test:1", "urn:test:us", b"<e/>", datetime.now(UTC), TOPIC)
+    with capture_logs() as logs:
+        for part in shared_settlement(Unsettling(MemoryAdapter(), event), 2):
+            part.settle()
+    assert [log["event"] for log in logs] == ["delivery.not-settled"]
