@@ -4,6 +4,7 @@
     public_routes         of the listener for peers
     administration_routes of the listener for operators
     works                 that go on until the gateway stops
+    works_until_closed    that go on until the room is closed: what stops before it needs them
     metrics               for ``/metrics``
     start, close          in the order of the list of rooms, and in the reverse order
     drain, linger         before that, when a stop is coming
@@ -38,7 +39,15 @@ class Room:
 
     def works(self) -> Iterable[Work]:
         """Work that goes on until the gateway stops: one that ends before has failed, and the
-        gateway stops."""
+        gateway stops. It brings something new (messages, requests, ends of subscriptions), or
+        nobody waits for it: all of it ends before the first room is closed, so that it meets no
+        room that is closed already."""
+        return ()
+
+    def works_until_closed(self) -> Iterable[Work]:
+        """As `works`, but it goes on until all rooms behind this one are closed, because what
+        these still finish waits for it: a lease that is renewed, a record that is written. It
+        ends just before `close` is called, and uses no room behind this one."""
         return ()
 
     def metrics(self) -> Iterable[Sample]:

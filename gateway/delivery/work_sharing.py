@@ -111,5 +111,9 @@ class WorkSharing(Protocol):
         """Deliver rows that were added to the store: their number and bytes, by the id of the
         subscription."""
 
+    def drain(self) -> None:
+        """Take on no further part of the work: a stop is coming."""
+
     async def stop(self, seconds: float) -> None:
-        """Stop all dispatchers, and leave the others. Attempts under way get *seconds*."""
+        """Stop all dispatchers, and leave the others. Attempts under way get *seconds*; meanwhile
+        what is held is renewed, whether `run` goes on or has ended."""

@@ -13,7 +13,7 @@ from gateway.delivery import (
     everything,
 )
 from gateway.observing.samples import Sample
-from gateway.replicas.membership import LEASE, RENEW, leave
+from gateway.replicas.membership import LEASE, RENEW, kept_alive, leave
 from gateway.store import Store, StoreUnavailable, answered_in_time, replicas
 from gateway.store import waiting_deliveries as rows
 
@@ -68,6 +68,9 @@ class Alone:
         await dispatcher.start(subscriptions.entries)
         dispatchers.add(None, dispatcher)
 
+    def drain(self) -> None:
+        """It has all the work already."""
+
     async def run(self) -> None:
         """Give signs of life, for ever, where another gateway could use the store."""
         if not self.replica:
@@ -87,8 +90,9 @@ class Alone:
                 self._dispatchers.add_rows(entry, count, octets, 0)
 
     async def stop(self, seconds: float) -> None:
-        if self._dispatchers is not None:
-            await self._dispatchers.stop(seconds)
+        async with kept_alive(self.run()):
+            if self._dispatchers is not None:
+                await self._dispatchers.stop(seconds)
         if self.replica:
             with contextlib.suppress(StoreUnavailable):
                 await answered_in_time(leave(self._store, self.replica))

@@ -1,9 +1,12 @@
 """The gateways that use one store: each has a name and a number, and gives signs of life."""
 
+import asyncio
 import secrets
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -46,6 +49,23 @@ async def leave(store: Store, replica: str) -> None:
     """Be gone for the other gateways, if the store can be written."""
     with suppress(StoreUnavailable):
         await store.submit(partial(replicas.unregister, replica=replica))
+
+
+@asynccontextmanager
+async def kept_alive(renewing: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have *renewing*, which goes on for ever, give signs of life as long as the block runs.
+
+    What ends in a stop may take longer than a lease lasts (`LEASE`): without them another gateway
+    would take up what this one still delivers.
+    """
+    task = asyncio.create_task(renewing)
+    try:
+        yield
+    finally:
+        task.cancel()
+        [error] = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(error, Exception):
+            raise error
 
 
 def replica_name(folder: Path) -> str:

@@ -4,6 +4,8 @@
       too few held, some free   take it: a dispatcher loads what waits, then it is consumed
       too many held             let go of one: what is under way ends or is kept, then it is free
       a lease not renewed       abandon it: nothing of it is sent, stored or settled any more
+    a stop is coming            renew, and take nothing; then let go of all, and renew what is left
+                                until it is free: what is under way may take longer than a lease
 
 The store decides by its own clock; here each lease ends a second earlier. A gateway that was frozen
 learns from its own clock that its leases are over, and if it does not, from the store: every
@@ -32,7 +34,7 @@ from gateway.delivery import (
     author,
 )
 from gateway.observing.samples import Sample
-from gateway.replicas.membership import LEASE, RENEW
+from gateway.replicas.membership import LEASE, RENEW, kept_alive
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import waiting_deliveries as rows
 from gateway.store.replicas import HOUSE, Lease, Standing
@@ -81,6 +83,8 @@ class Replicas:
         self._held: dict[int, _Held] = {}
         self._leaving: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+        """Nothing more is taken: a stop is coming."""
         self._soon = asyncio.Event()
         """There is more to do at once."""
         self._fresh_at = 0.0
@@ -173,15 +177,34 @@ class Replicas:
             else:
                 self._fresh_at = began
 
+    def drain(self) -> None:
+        """Take no partition more: one would be consumed only to be let go of."""
+        self._draining = True
+
     async def stop(self, seconds: float) -> None:
-        """Let go of everything, and be gone for the others. What is under way gets *seconds*."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._leaving.clear()
-        await asyncio.gather(*(self._let_go(partition, seconds) for partition in list(self._held)))
+        """Let go of everything, and be gone for the others. What is under way gets *seconds*; the
+        leases of what is left are renewed until it is let go of."""
+        self.drain()
+        ends: list[BaseException | None] = []
+        async with kept_alive(self._keep_leases()):
+            for partition in self._held.keys() - self._leaving:
+                self._begin_to_let_go(partition, seconds)
+            while self._tasks:  # Of what is lost meanwhile the adapter is told by further ones.
+                ends += await asyncio.gather(*self._tasks, return_exceptions=True)
         with contextlib.suppress(StoreUnavailable):
             await self._ask(partial(replicas.unregister, replica=self.replica))
+        for failure in ends:
+            if failure is not None:
+                raise failure
+
+    async def _keep_leases(self) -> None:
+        """Renew the leases that are left, for ever."""
+        while True:
+            try:
+                await self._renew()
+            except StoreUnavailable:
+                self._expire()
+            await asyncio.sleep(RENEW)
 
     async def rows_added(self, added: Mapping[str, tuple[int, int]]) -> None:
         """Learn of them as of any change; so do the others that hold their partitions."""
@@ -189,6 +212,14 @@ class Replicas:
 
     async def _round(self) -> bool:
         """Renew, learn and even out. Returns whether less is held than is fair."""
+        standing = await self._renew()
+        await self._learn()
+        if self._draining:
+            return False
+        return await self._even_out(standing)
+
+    async def _renew(self) -> Standing:
+        """Give a sign of life, and renew the leases that are not over."""
         self._expire()
         began = self._loop.time()
         standing = await self._ask(
@@ -207,8 +238,7 @@ class Replicas:
                 held.renewed = began
             else:
                 self._lose(held)
-        await self._learn()
-        return await self._even_out(standing)
+        return standing
 
     async def _even_out(self, standing: Standing) -> bool:
         fair = math.ceil(self._count / max(1, len(standing.alive)))
@@ -224,9 +254,7 @@ class Replicas:
         for partition in free[: max(0, fair - mine)]:
             await self._take(partition)
         if mine > fair and not self._leaving:
-            surplus = max(self._held)
-            self._leaving.add(surplus)
-            self._spawn(self._let_go(surplus, DRAIN))
+            self._begin_to_let_go(max(self._held), DRAIN)
         return len(self._held) - (HOUSE in self._held) < self._count // max(1, len(standing.alive))
 
     async def _take(self, partition: int) -> None:
@@ -277,13 +305,19 @@ class Replicas:
             dispatcher.abandon()
             self._spawn(self._adapter.release(partition))
 
-    async def _let_go(self, partition: int, seconds: float) -> None:
-        """Release *partition*, when what is under way has ended or become rows."""
-        held = self._held[partition]
+    def _begin_to_let_go(self, partition: int, seconds: float) -> None:
+        self._leaving.add(partition)
+        self._spawn(self._let_go(self._held[partition], seconds))
+
+    async def _let_go(self, held: _Held, seconds: float) -> None:
+        """Release a partition, when what is under way has ended or become rows."""
+        partition = held.lease.partition
         dispatcher = self._dispatchers.by_partition.get(partition)
         try:
             if dispatcher is not None:
                 await dispatcher.stop(seconds)
+                if self._held.get(partition) is not held:
+                    return  # Lost meanwhile; it may be held anew, by another dispatcher.
                 self._dispatchers.remove(partition)
                 await self._adapter.release(partition)
                 await dispatcher.settlement.drained()
@@ -307,9 +341,9 @@ class Replicas:
     async def _ask(self, operation: Callable[[Connection], T]) -> T:
         """Run *operation*, but do not wait for a store that hangs until leases are over."""
         future = self._store.submit(operation)
+        future.add_done_callback(_ignore)  # Whoever waits may be cancelled, or give up.
         await asyncio.wait({future}, timeout=RENEW)
         if not future.done():
-            future.add_done_callback(_ignore)
             raise StoreUnavailable
         try:
             return future.result()

@@ -39,7 +39,8 @@ class SharingRoom(Room):
         self._make_dispatcher = make_dispatcher
         self._drain = drain
 
-    def works(self) -> Iterable[Work]:
+    def works_until_closed(self) -> Iterable[Work]:
+        # Leases are shorter than what the rooms behind this one may take to close.
         return (self.sharing.run,)
 
     def metrics(self) -> Iterable[Sample]:
@@ -49,6 +50,9 @@ class SharingRoom(Room):
         await self.sharing.start(
             self._dispatchers, self._subscriptions, self._learn, self._make_dispatcher
         )
+
+    def drain(self) -> None:
+        self.sharing.drain()
 
     async def close(self) -> None:
         await self.sharing.stop(self._drain)

@@ -40,7 +40,11 @@ class IdentityRoom(Room):
         self._audit = audit
 
     def works(self) -> Iterable[Work]:
-        return self._watch, self._audit.run
+        return (self._watch,)
+
+    def works_until_closed(self) -> Iterable[Work]:
+        # Deliveries that end during the stop wait until their receipts are in the log.
+        return (self._audit.run,)
 
     async def _watch(self) -> None:
         await self._file.watch(self._use)

@@ -225,11 +225,12 @@ async def serve(
         await gateway.start()
         for scheme, sock in tcp.items():
             await gateway.listen(sock, scheme, tls if scheme == "soap.tcps" else None)
+        listeners = [listener] if admin is None or admin_at is None else [listener, admin]
+        servers = await _servers(gateway, tls, apart=len(listeners) > 1)
     except BaseException:
-        await gateway.stop()
+        with contextlib.suppress(Exception):  # It is in the log; why it did not start goes first.
+            await gateway.stop()
         raise
-    listeners = [listener] if admin is None or admin_at is None else [listener, admin]
-    servers = await _servers(gateway, tls, apart=len(listeners) > 1)
     serving = [
         asyncio.create_task(server.serve(sockets=[sock]))
         for server, sock in zip(servers, listeners, strict=True)
@@ -323,8 +324,11 @@ async def _stop(
         await gateway.linger()
         for server in servers:
             server.end()
-        await asyncio.gather(*serving)
+        ended = await asyncio.gather(*serving, return_exceptions=True)
         await gateway.stop()
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
 
     ending = asyncio.create_task(end())
     hurry = asyncio.create_task(forced.wait())

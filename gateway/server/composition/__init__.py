@@ -54,18 +54,18 @@ async def build(settings: Settings, listening: Listening) -> Application:
         requests = Requests(base, sending, subscribing)
         below = list(_below_endpoints(base, sending, subscribing, requests))
         endpoints = Endpoints(base, sending, subscribing, requests, below)
-        undo.pop_all()  # From now on it is the application that closes them.
-    # In the order in which they start; they are closed in the reverse order.
-    rooms = [
-        *below,
-        endpoints.events,
-        endpoints.json_mailboxes,
-        endpoints.administration,
-        *([endpoints.console] if endpoints.console else ()),
-        endpoints.soap,
-    ]
-    serving = serving_of(base, endpoints, rooms)
-    return Application(settings, listening, base.state, rooms, serving)
+        # In the order in which they start; they are closed in the reverse order.
+        rooms = [
+            *below,
+            endpoints.events,
+            endpoints.json_mailboxes,
+            endpoints.administration,
+            *([endpoints.console] if endpoints.console else ()),
+            endpoints.soap,
+        ]
+        serving = serving_of(base, endpoints, rooms)
+        # From now on it is the application that closes what is open already.
+        return Application(settings, listening, base.state, rooms, serving, opened=undo.pop_all())
 
 
 def _below_endpoints(

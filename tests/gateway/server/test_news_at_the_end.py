@@ -1,6 +1,7 @@
 """A gateway that is told to stop at the moment at which something changes."""
 
 import asyncio
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from tests.rigs.waiting import DEADLINE
 async def test_workers_that_have_news_end_too(tmp_path: Path, turns: int) -> None:
     """Whether they have heard of it or are about to, *turns* of the event loop later."""
     async with running(tmp_path) as run:
-        workers = list(run.gateway.application._workers)
+        application = run.gateway.application
+        workers = [*application._workers, *chain(*application._until_closed.values())]
         assert len(workers) > 10
+        application._stopping = True  # Else what is cancelled has failed.
         run.gateway.sources.changed.set()
         run.gateway.demand._changed.set()
         for _ in range(turns):
