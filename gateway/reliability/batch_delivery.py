@@ -41,7 +41,7 @@ def deliver_some(
             that takes long.
         goes_on: Returns whether there is time for one more: deliveries wait for their commit.
         looked_at: Gets what is returned, for who has to know the sequences also where this raises:
-            an exception that is no `Exception` leaves all that it looked at undone.
+            what is no `Exception` ends it wherever it is.
 
     Returns:
         The sequences that were looked at, with what kept their messages from being delivered.
@@ -59,7 +59,7 @@ def deliver_some(
     except (Conflict, InDoubt):
         return _deliver_each_alone(party, found, now)
     except StorageUnavailable as error:
-        found.update(dict.fromkeys(found, error))
+        found.update(dict.fromkeys(found, error.with_traceback(None)))
         return found
     except Exception:  # Of the commit: a constraint of an application, say.
         return _deliver_each_alone(party, found, now)

@@ -127,9 +127,8 @@ class ApplicationThreads:
         except BaseException as raised:
             # Of `on_notice`, say. Who gave us these buffers gives them again once it is told of
             # them; and whatever it is, it is not for the event loop that waits for this thread.
-            failure = as_exception(raised)
             if not looked_at:
-                raise failure from raised
-            looked_at.update(dict.fromkeys(looked_at, failure))
+                raise as_exception(raised) from raised
+            return dict.fromkeys(looked_at, as_exception(raised))
         self._at_once = pace.at_once(self._at_once)
         return looked_at
