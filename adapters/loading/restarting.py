@@ -86,8 +86,8 @@ class RestartingAdapter:
         self._recovery: asyncio.TimerHandle | None = None
         self._yields = False
         """Somebody takes what it yields, and would notice that it ends."""
-        self._given_up: tuple[BaseException, asyncio.Task[None]] | None = None
-        """Why the adapter that runs is to be made anew, and what closes it."""
+        self._given_up: tuple[str, str, asyncio.Task[None]] | None = None
+        """Why the adapter that runs is to be made anew, where it raised, and what closes it."""
 
     @property
     def state(self) -> AdapterState | None:
@@ -205,7 +205,7 @@ class RestartingAdapter:
         self._up = False
         self._forget_recovery()
         if self._given_up is not None:
-            await self._given_up[1]
+            await self._given_up[-1]
         if reason := await self._close_adapter():
             _log.error("adapter.not-closed-at-the-end", reason=reason)
 
@@ -260,7 +260,8 @@ class RestartingAdapter:
                 _log.error("adapter.failed", reason=self._text(exc), at=_place(exc))
                 return
             self._up = False
-            self._given_up = exc, asyncio.get_running_loop().create_task(self._let_go())
+            closing = asyncio.get_running_loop().create_task(self._let_go())
+            self._given_up = self._text(exc), _place(exc), closing
 
     async def _let_go(self) -> None:
         """Close an adapter that failed."""
@@ -299,10 +300,9 @@ class RestartingAdapter:
         """Log *failure*, close the adapter, and wait before the next attempt."""
         self._up = False
         self._forget_recovery()
-        closing = None
+        text, place, closing = self._text(failure), _place(failure), None
         if self._given_up is not None:  # Its deliveries ended because of that.
-            failure, closing = self._given_up
-        text = self._text(failure)
+            text, place, closing = self._given_up
         now = datetime.now(UTC)
         state = self._state or AdapterState(True, now)
         since = now if state.connected else state.since
@@ -310,7 +310,7 @@ class RestartingAdapter:
             state, connected=False, since=since, last_error=text, last_error_at=now
         )
         if not self._failures:
-            _log.error("adapter.failed", reason=text, at=_place(failure))
+            _log.error("adapter.failed", reason=text, at=place)
         self._failures += 1
         await (closing or self._let_go())
         self._given_up = None

@@ -63,9 +63,9 @@ async def kept_alive(renewing: Coroutine[Any, Any, None]) -> AsyncIterator[None]
         yield
     finally:
         task.cancel()
-        [error] = await asyncio.gather(task, return_exceptions=True)
-        if isinstance(error, Exception):
-            raise error
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
 
 
 def replica_name(folder: Path) -> str:

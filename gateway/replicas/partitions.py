@@ -185,17 +185,17 @@ class Replicas:
         """Let go of everything, and be gone for the others. What is under way gets *seconds*; the
         leases of what is left are renewed until it is let go of."""
         self.drain()
-        ends: list[BaseException | None] = []
+        ended: list[asyncio.Task[None]] = []
         async with kept_alive(self._keep_leases()):
             for partition in self._held.keys() - self._leaving:
                 self._begin_to_let_go(partition, seconds)
             while self._tasks:  # Of what is lost meanwhile the adapter is told by further ones.
-                ends += await asyncio.gather(*self._tasks, return_exceptions=True)
+                done, _ = await asyncio.wait(tuple(self._tasks))
+                ended += done
         with contextlib.suppress(StoreUnavailable):
             await self._ask(partial(replicas.unregister, replica=self.replica))
-        for failure in ends:
-            if failure is not None:
-                raise failure
+        for task in ended:
+            task.result()
 
     async def _keep_leases(self) -> None:
         """Renew the leases that are left, for ever."""

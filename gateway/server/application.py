@@ -174,7 +174,7 @@ class Application:
             yield
         except Exception as error:
             _log.exception("dragoman.room-not-stopped", room=type(room).__name__, step=step)
-            self._failures.append(error)
+            self._failures.append(error.with_traceback(None))
 
 
 async def _end(workers: Sequence[asyncio.Task[None]]) -> None:

@@ -324,11 +324,10 @@ async def _stop(
         await gateway.linger()
         for server in servers:
             server.end()
-        ended = await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.wait(serving)
         await gateway.stop()
-        for error in ended:
-            if isinstance(error, BaseException):
-                raise error
+        for task in serving:
+            task.result()
 
     ending = asyncio.create_task(end())
     hurry = asyncio.create_task(forced.wait())

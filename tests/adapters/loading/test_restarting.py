@@ -377,7 +377,7 @@ async def test_one_that_does_not_do_what_nobody_asks_for_again_is_made_anew(
     adapter.take(1)
     adapter.take(2)
     coming = asyncio.create_task(Inbox(adapter, SECONDS).next())
-    await asyncio.sleep(0)
+    await until(lambda: adapter._yields, SECONDS)
     made.adapters[0].broken = True
     with capture_logs() as logs:
         told = {"adopt": ELSE, "take": 3, "release": 1}[name]
@@ -427,7 +427,7 @@ async def test_one_whose_task_was_cancelled_yields_again_when_it_is_made_anew() 
 async def test_who_takes_deliveries_can_be_cancelled() -> None:
     adapter = await Made(ConnectionResetError).started()
     coming = asyncio.create_task(Inbox(adapter, SECONDS).next())
-    await asyncio.sleep(0)
+    await until(lambda: adapter._yields, SECONDS)
     coming.cancel()
     with pytest.raises(asyncio.CancelledError):
         await coming
