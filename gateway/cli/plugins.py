@@ -18,6 +18,7 @@ from gateway.cli.output import json_line, line, table
 from gateway.egress.plugins import ENTRY_POINT_GROUP as TRANSPORTS
 from gateway.egress.plugins import OURS as OUR_TRANSPORTS
 from gateway.egress.plugins import transport_class
+from gateway.security.identity_plugins import ENTRY_POINT_GROUP as VERIFIERS
 
 OURS = "dragoman"
 ENGINES = "dragoman.engines"
@@ -25,18 +26,19 @@ _COLUMNS = ("kind", "name", "package", "version", "state")
 
 
 def plugins(output: OutputOption = Form.TEXT) -> None:
-    r"""List the adapters, transports, filter dialects and engines that are installed.
+    r"""List the adapters, transports, filter dialects, engines and verifiers of credentials that
+    are installed.
 
     NAME is the scheme of an adapter or a transport, the URI of a filter dialect, or the name of an
-    engine. STATE says what keeps one from being used. The version of the adapter protocol is
-    checked when an adapter is used.
+    engine or a verifier. STATE says what keeps one from being used. The version of the adapter
+    protocol is checked when an adapter is used.
 
     \b
     Examples:
       dragoman plugins
       dragoman plugins --output json | jq '.plugins[] | select(.state != "ok")'
     """
-    found = [*_adapters(), *_transports(), *_dialects(), *_engines()]
+    found = [*_adapters(), *_transports(), *_dialects(), *_engines(), *_verifiers()]
     if output is Form.JSON:
         json_line({"adapter_api_version": API_VERSION, "plugins": found})
     else:
@@ -97,6 +99,17 @@ def _engines() -> Iterator[Mapping[str, str]]:
             yield _record("engine", point.name, point, str(error))
         else:
             yield _record("engine", point.name, point, "ok")
+
+
+def _verifiers() -> Iterator[Mapping[str, str]]:
+    for point in sorted(entry_points(group=VERIFIERS), key=lambda each: each.name):
+        try:
+            point.load()
+        except Exception as exc:  # Whatever a module of others does when it is imported.
+            state = f"cannot be loaded: {type(exc).__name__}: {exc}"
+            yield _record("verifier", point.name, point, state)
+        else:
+            yield _record("verifier", point.name, point, "ok")
 
 
 def _record(kind: str, name: str, point: EntryPoint | None, state: str) -> Mapping[str, str]:

@@ -4,20 +4,30 @@ Authorization: Bearer drg_...      an API key
 Authorization: Bearer eyJ...       a token of an issuer
 Authorization: Basic ...           a user and a password (RFC 7617)
 X-API-Key: drg_...                 an API key, for programs that cannot set the other
+what a package verifies            asked first: `gateway.security.identity_plugins`
 """
 
+import asyncio
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+import structlog
 
 from filters import Reason, Refused
 from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
+from gateway.security.identity_plugins import (
+    DEADLINE,
+    CredentialsRefused,
+    CredentialVerifier,
+    VerifiedUser,
+)
 from gateway.security.issuer_documents import IssuerDocuments
 from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.password_cipher import PasswordCipher
@@ -40,6 +50,7 @@ REMEMBERED = 300.0
 """Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
 the signature of a token 0.1 ms."""
 _MOST_REMEMBERED = 4096
+_log = structlog.get_logger("dragoman.identity")
 _WRONG_PASSWORD = "The user or the password is wrong."
 
 
@@ -83,6 +94,7 @@ class Authentication:
             row: self._keys.get(row) or IssuerKeys(row, self._folder, self.documents)
             for row in identities.issuers
         }
+        self._verifiers = list(zip(identities.made_verifiers, identities.verifiers, strict=True))
         self._verified.clear()
         self._lately.clear()
         self._certificates = CertificateProofs(identities, self._folder)
@@ -97,6 +109,11 @@ class Authentication:
             NotIdentified: They prove nothing.
             Refused: ``RATE``: there were too many passwords that prove nothing. ``UNAVAILABLE``.
         """
+        if self._verifiers:
+            headers = tuple(headers)
+            proved = await self._of_package(_by_name(headers), address)
+            if proved is not None:
+                return proved
         found = [value for name, value in headers if name in (b"authorization", b"x-api-key")]
         if not found:
             return None
@@ -119,6 +136,37 @@ class Authentication:
             self._verified.clear()
         self._verified[digest] = identity
         return identity
+
+    async def _of_package(self, headers: Mapping[str, str], address: str) -> Identity | None:
+        """Return whom a package of others has verified; None where *headers* have no credentials
+        that one knows.
+
+        Raises:
+            NotIdentified: They prove nothing.
+            Refused: ``RATE``, ``UNAVAILABLE``.
+        """
+        side = side_of(address)
+        for verifier, row in self._verifiers:
+            try:
+                user = await _verified_by(verifier, headers, address)
+            except CredentialsRefused as refused:
+                self._failures.check(side)
+                self._failures.count(side)
+                self._count("package")
+                _log.info("identity.refused-by-package", verifier=row.name, why=str(refused)[:200])
+                raise NotIdentified("The credentials are not accepted.") from refused
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"[:200]
+                _log.error("identity.package-failed", verifier=row.name, why=why)
+                raise Refused(
+                    Reason.UNAVAILABLE, "The credentials cannot be verified now."
+                ) from error
+            if user is not None:
+                self._failures.check(side)  # Nor does who guesses often get in by a lucky one.
+                owner = f"user:{user.name}"
+                roles = user.roles | self.roles_of(owner, row.tenant)
+                return Identity(owner, roles, until=time.time() + REMEMBERED, tenant=row.tenant)
+        return None
 
     async def of_password(self, name: str, password: str, address: str) -> Identity:
         """Return the user *name*, who says *password* at *address*.
@@ -359,6 +407,35 @@ class Authentication:
 
     def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1
+
+
+async def _verified_by(
+    verifier: CredentialVerifier, headers: Mapping[str, str], address: str
+) -> VerifiedUser | None:
+    """Ask a package, within `DEADLINE`.
+
+    Raises:
+        CredentialsRefused: The credentials prove nothing.
+        Exception: It failed, or says a name that is none.
+    """
+    async with asyncio.timeout(DEADLINE):
+        user = await verifier.verify(headers, address)
+    if user is not None and not (user.name.strip() and user.name.isprintable()):
+        raise ValueError("the package says a user without a printable name")
+    return user
+
+
+def _by_name(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """Headers by their names in lower case. One that comes twice is left out: whose it is cannot be
+    told."""
+    found: dict[str, str] = {}
+    twice = set()
+    for name, value in headers:
+        text = str(name, "latin-1").lower()
+        if text in found:
+            twice.add(text)
+        found[text] = str(value, "latin-1")
+    return {name: value for name, value in found.items() if name not in twice}
 
 
 def _there(who: tuple[str, str]) -> str:

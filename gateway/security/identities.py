@@ -43,6 +43,11 @@ hashes of SHA-256.
     client_secret_file = "client"      # without it, by PKCE alone
     roles_days = 30                    # for which the roles of a token count for deliveries
 
+    [[verifiers]]
+    name = "badge"                     # an entry point of the group dragoman.identity
+    settings = { url = "https://badges.example.org" }
+    tenant = "harbour"                 # of all whom it verifies
+
     [[rights]]
     who = ["role:harbour"]
     may = ["publish"]
@@ -62,6 +67,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from filters import FilterError, Reason, Refused
+from gateway.security.identity_plugins import CredentialVerifier, make_verifier
 from gateway.security.passwords import is_hash
 from gateway.security.principals import CERTIFIED, issued_by, owner_in
 from gateway.security.rights import (
@@ -206,6 +212,14 @@ class Issuer(_Row):
     """What the page to log in at calls it."""
 
 
+class Verifier(_Row):
+    """Credentials that a package verifies."""
+
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    settings: Mapping[str, str | int | float | bool] = {}
+    tenant: TenantName | Literal[""] = ""
+
+
 class RightsRow(_Row):
     """A rule, as the file has it."""
 
@@ -247,6 +261,7 @@ class Identities(_Row):
     certificates: list[Certificate] = []
     authorities: list[Authority] = []
     issuers: list[Issuer] = []
+    verifiers: list[Verifier] = []
     rights: list[RightsRow] = []
 
     @cached_property
@@ -261,6 +276,15 @@ class Identities(_Row):
     def quotas(self) -> Mapping[str, Quotas]:
         """The quotas of each tenant."""
         return {tenant.name: tenant.quotas for tenant in self.tenants}
+
+    @cached_property
+    def made_verifiers(self) -> Sequence[CredentialVerifier]:
+        """What the packages of `verifiers` have made, in their order.
+
+        Raises:
+            ValueError: One of them cannot be used.
+        """
+        return [make_verifier(row.name, row.settings) for row in self.verifiers]
 
     @cached_property
     def user_of_name(self) -> Mapping[str, User]:
@@ -314,12 +338,17 @@ class Identities(_Row):
         of_tenants = {
             "users": [user.tenant for user in self.users],
             "issuers": [issuer.tenant for issuer in self.issuers],
+            "verifiers": [verifier.tenant for verifier in self.verifiers],
             "rights": [rights.tenant for rights in self.rights],
         }
         for table, named in of_tenants.items():
             for number, tenant in enumerate(named, start=1):
                 if tenant and tenant not in self.tenant_of_name:
                     yield f"{table}: row {number} is of {tenant}, which is no tenant"
+        try:
+            _ = self.made_verifiers
+        except ValueError as error:
+            yield f"verifiers: {error}"
         authorities = [row.name for row in self.authorities]
         yield from (f"authorities: there are two called {name}" for name in _twice(authorities))
         for number, row in enumerate(self.certificates, start=1):

@@ -27,6 +27,9 @@ pigeon = pigeons:Pigeon
 
 [dragoman.filters]
 pigeons = pigeons:DIALECTS
+
+[dragoman.identity]
+ring = pigeons:Pigeon
 """
 
 BAD = """
@@ -63,6 +66,7 @@ def test_all_that_are_installed(tmp_path: Path) -> None:
     assert lines[0] == ["Adapter", "protocol:", "version", "1"]
     assert ["adapter", "pigeon", "pigeons", "1.5", "ok"] in lines
     assert ["filter", "urn:pigeons:filter:1", "pigeons", "1.5", "ok"] in lines
+    assert ["verifier", "ring", "pigeons", "1.5", "ok"] in lines
     assert {line[1] for line in lines if "dragoman" in line} >= {
         "amqp",
         "embedded",
