@@ -74,6 +74,7 @@ def test_its_client(rm: Rm, kind: str, called: bool, soap: list[str]) -> None:
             words += [here.url, str(port)]
         with receiver(address, here.port, got) as there.target, running(rm, *words, *soap) as peer:
             peer.ended()
+            wait_until(lambda: len(got) >= COUNT)  # Acknowledged is not yet taken.
         assert there.counts[Mishap.LOSE_REQUEST] and there.counts[Mishap.DOUBLE]
     assert got == TEXTS
     assert peer.got == (TEXTS if kind == "ask" else [])

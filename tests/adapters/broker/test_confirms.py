@@ -25,7 +25,8 @@ async def test_each_is_refused_when_its_time_is_over() -> None:
             await late.done
         assert refused.value.retry_after == 3.0
         assert late.deadline <= loop.time()
-        assert not last.done.done()
+        if loop.time() < last.deadline:
+            assert not last.done.done()
         with pytest.raises(AdapterUnavailable, match="in time"):
             await last.done
         assert last.deadline <= loop.time()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mediation.client import SPECS
+from tests.rigs.ports import free_ports
 from tests.rigs.programs import Program, RunningGateway, run
 
 SPECIFICATIONS = [version.value for version in SPECS]
@@ -117,8 +118,9 @@ def test_what_it_refuses(gateway: RunningGateway, folder: Path) -> None:
 )
 def test_the_gateway_restarts(tmp_path: Path, number: signal.Signals) -> None:
     """What was published before and after is printed once, in order."""
-    with RunningGateway(cwd=tmp_path) as first:
-        port = first.url.rpartition(":")[2]
+    (free,) = free_ports(1)  # One that nobody else is given while it is away.
+    port = str(free)
+    with RunningGateway("--port", port, cwd=tmp_path) as first:
         options = ("--topic", "again", "--count", "6")
         with listen(first, *options, cwd=tmp_path) as listener:
             publish(first, "again", "<n>1</n>", "<n>2</n>", "<n>3</n>", cwd=tmp_path)

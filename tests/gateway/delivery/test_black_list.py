@@ -102,7 +102,7 @@ async def test_what_waits_is_kept(tmp_path: Path, sinks: Consumers) -> None:
         await run.subscribe(late.url)
         run.publish(1, 2, 3)
         await late.have(2)
-        await dead(run, 1)
         late.behaviour = accept
+        await dead(run, 1)
         await run.at_rest(delivered=2, dead=1)
         assert late.numbers == ["1", "1", "2", "3"]

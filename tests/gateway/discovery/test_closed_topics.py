@@ -157,7 +157,7 @@ async def short_lived(
 async def test_an_expired_topic_is_closed_until_nobody_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with short_lived(tmp_path, 3.0, monkeypatch) as rig:
+    async with short_lived(tmp_path, 8.0, monkeypatch) as rig:
         sink = await subscribe_by_right(rig, Version.WSE_2004_08)
         discovery = rig.run.gateway.discovery
         assert discovery is not None

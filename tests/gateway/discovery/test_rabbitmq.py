@@ -112,7 +112,7 @@ async def test_gateways_with_stores_of_their_own_obey_a_revocation(tmp_path: Pat
         assert (await other.publish(1, OWNER)).status == 202
         await until(lambda: numbers(sink) == ["1"], SECONDS)
         await tell(rig, revocation(rig.topic_id, id_of(delegation)))
-        assert await seconds_of(until(lambda: not lent(other), SECONDS)) < 1.0
+        assert await seconds_of(until(lambda: not lent(other), SECONDS)) < 5.0
         again = await other.owner_subscribes()
         assert (await other.publish(2, OWNER)).status == 202
         await until(lambda: numbers(again) == ["2"], SECONDS)

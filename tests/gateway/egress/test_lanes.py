@@ -4,6 +4,7 @@ task."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -344,7 +345,7 @@ class TestConnections:
 class TestDeadlines:
     async def test_each_message_has_its_own(self) -> None:
         """A clock that was set for one rings while the next is under way."""
-        delays = iter((0.0, 0.35, 0.35, 0.0))
+        delays = iter((0.0, 1.4, 1.4, 0.0))
 
         async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while True:
@@ -352,7 +353,8 @@ class TestDeadlines:
                 await asyncio.sleep(next(delays))
                 writer.write(ACCEPTED)
 
-        async with consuming(handler) as consumer, sending(limits=QUICK) as transport:
+        limits = replace(QUICK, exchange=2.0)
+        async with consuming(handler) as consumer, sending(limits=limits) as transport:
             mailman = Mailman(transport)
             await transport.send(message(consumer.url()))
             for _ in range(3):
@@ -365,12 +367,13 @@ class TestDeadlines:
         async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for _ in range(2):
                 await read_request(reader)
-                await asyncio.sleep(0.3)  # More than half of what an exchange may take.
+                await asyncio.sleep(1.1)  # More than half of what an exchange may take.
                 writer.write(ACCEPTED)
             answered.set()
             await reader.read()
 
-        async with consuming(handler) as consumer, sending(limits=QUICK) as transport:
+        limits = replace(QUICK, exchange=2.0)
+        async with consuming(handler) as consumer, sending(limits=limits) as transport:
             mailman = Mailman(transport)
             await transport.send(message(consumer.url()))
             assert await mailman.outcome(message(consumer.url())) == Answer(202)

@@ -252,11 +252,11 @@ async def test_a_sequence_that_expires_while_something_waits(tmp_path: Path) -> 
 
 async def test_a_lease_that_ends_under_its_own_holder(tmp_path: Path) -> None:
     """What is being published is not begun a second time."""
-    async with a_desk(tmp_path, lease_seconds=1.0) as desk:
+    async with a_desk(tmp_path, lease_seconds=3.0) as desk:
         desk.takes.clear()
         desk.send(1)
         await until(lambda: bool(desk.begun))
-        over = time.time() + 1.0
+        over = time.time() + 3.0
         await until(lambda: time.time() > over)
         desk.send(2)
         await until(lambda: _waits(desk, 2))
@@ -269,14 +269,14 @@ async def test_a_lease_that_ends_under_its_own_holder(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_begun_where_little_is_left_of_the_lease(tmp_path: Path) -> None:
-    async with a_desk(tmp_path, lease_seconds=1.0) as desk:
+    async with a_desk(tmp_path, lease_seconds=3.0) as desk:
         desk.takes.clear()
         desk.refuses = True
         desk.send(2)
         await until(lambda: _waits(desk, 1))
         desk.send(1)
         await until(lambda: bool(desk.begun))
-        little = time.time() + 0.5
+        little = time.time() + 1.5
         await until(lambda: time.time() > little)
         desk.takes.set()
         await asyncio.gather(*desk.sending)

@@ -17,6 +17,8 @@ from tests.rigs.waiting import DEADLINE, until
 
 T = TypeVar("T")
 LEASE = 0.5
+LONG = 30.0
+"""Seconds of leases: that are over soon, and that are not while a store commits slowly."""
 
 
 @pytest_asyncio.fixture
@@ -31,12 +33,16 @@ async def stores(store_url: str) -> AsyncIterator[tuple[Store, Store]]:
         yield both
 
 
-async def take(store: Store, replica: str, partition: int = 0) -> Lease | None:
-    return await store.submit(lambda c: replicas.take(c, replica, partition, lease=LEASE))
+async def take(
+    store: Store, replica: str, partition: int = 0, *, lease: float = LEASE
+) -> Lease | None:
+    return await store.submit(lambda c: replicas.take(c, replica, partition, lease=lease))
 
 
-async def renew(store: Store, replica: str, *leases: Lease) -> replicas.Standing:
-    return await store.submit(lambda c: replicas.renew(c, replica, leases, lease=LEASE))
+async def renew(
+    store: Store, replica: str, *leases: Lease, lease: float = LEASE
+) -> replicas.Standing:
+    return await store.submit(lambda c: replicas.renew(c, replica, leases, lease=lease))
 
 
 async def ended(other: Store, partition: int) -> None:
@@ -55,23 +61,25 @@ async def check(store: Store, replica: str, lease: Lease) -> None:
 @on_each_store
 async def test_one_holds_it(stores: tuple[Store, Store]) -> None:
     a, b = stores
-    first = await take(a, "a")
+    first = await take(a, "a", lease=LONG)
     assert first == Lease(0, 1)
-    assert await take(b, "b") is None
+    assert await take(b, "b", lease=LONG) is None
     await check(a, "a", first)
     for replica, lease in (("b", first), ("a", Lease(0, 2)), ("a", Lease(1, 1))):
         with pytest.raises(Fenced):
             await check(b, replica, lease)
-    standing = await renew(a, "a", first)
+    standing = await renew(a, "a", first, lease=LONG)
     assert standing.alive == ("a", "b") and standing.kept == {0}
     assert standing.holders == {0: "a", 1: None, 2: None}
     await a.submit(lambda c: replicas.release(c, "a", first))
-    assert await take(b, "b") == Lease(0, 2)
+    assert await take(b, "b", lease=LONG) == Lease(0, 2)
     with pytest.raises(Fenced):
         await check(a, "a", first)
-    assert (await renew(a, "a", first)).kept == frozenset()
+    assert (await renew(a, "a", first, lease=LONG)).kept == frozenset()
     await a.submit(lambda c: replicas.release(c, "a", first))
-    assert (await renew(b, "b")).holders[0] == "b", "a late release takes it from nobody"
+    assert (await renew(b, "b", lease=LONG)).holders[0] == "b", (
+        "a late release takes it from nobody"
+    )
 
 
 @on_each_store

@@ -359,7 +359,7 @@ class TestAttacks:
             assert run.server.refused == {"late": 1}
 
     async def test_a_message_in_pieces_that_is_in_time(self) -> None:
-        async with listening(replace(QUICK, message_time=30.0)) as run:
+        async with listening(replace(QUICK, message_time=30.0, grace=5.0, idle=5.0)) as run:
             peer = await run.peer()
             octets = message("hello", filling=2000)
             await _trickle(peer, octets, 0.1, 400)

@@ -665,13 +665,13 @@ async def test_a_gateway_that_is_killed_between_receive_and_acknowledge(tmp_path
     async with gateway_process(tmp_path / "data") as process:
         box = await Box.make(process)
         await box.put(1, 2, 3)
-        batch = await box.receive(max=2, lease=1)
+        batch = await box.receive(max=2, lease=5)
         held = await box.receive(max=1, lease=60)
         await process.kill()
         await process.start()
         # A lease outlives the process that gave it.
         assert await box.do("acknowledge", lease=held["lease"]) == {"number": 1}
-        again = await box.receive(wait=8)
+        again = await box.receive(wait=60)
         assert numbers(again["messages"]) == ["1", "2"]
         assert [one["takes"] for one in again["messages"]] == [2, 2]
         assert [one["id"] for one in again["messages"]] == [one["id"] for one in batch["messages"]]

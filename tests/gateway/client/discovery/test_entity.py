@@ -23,6 +23,8 @@ from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
 WAIT = 0.4
+LONG = 30.0
+"""Seconds: where nothing is to be found, and where what is found ends the wait."""
 DOCUMENT = Path(__file__).parents[4] / "docs" / "discovery-clients.md"
 
 
@@ -63,13 +65,13 @@ async def test_from_making_a_topic_to_its_withdrawal(run: Running) -> None:
         )
         seeker = await stack.enter_async_context(somebody(run, parties().consumer))
         events = await stack.enter_async_context(Consumer())
-        offers = await owner.find_nodes(wait=WAIT)
+        offers = await owner.find_nodes(wait=5 * WAIT)
         assert [offer.node for offer in offers] == [parties().node_id]
         created = await owner.create_topic(DESCRIPTORS, PATH, offers=offers)
         assert await all_found(seeker, "mole") == [], "what is not advertised nobody knows"
         await owner.advertise(created)
         await known(run, 1)
-        [found] = await all_found(seeker, "mole", most=1)
+        [found] = await all_found(seeker, "mole", most=1, wait=LONG)
         assert found.answered_by == parties().node_id
         assert found.check().advertisement == created.advertisement
         assert found.check().creator.identifier == owner.id
@@ -86,9 +88,9 @@ async def test_from_making_a_topic_to_its_withdrawal(run: Running) -> None:
 
         await owner.withdraw(created.advertisement.topic_id)
         await known(run, 0)
-        assert await all_found(seeker, "mole", node=parties().node_id) == []
+        assert await all_found(seeker, "mole", node=parties().node_id, wait=LONG) == []
         with pytest.raises(GatewayError) as refused:
-            await all_found(seeker, "a <", dialect=Dialect.SQL, node=parties().node_id)
+            await all_found(seeker, "a <", dialect=Dialect.SQL, node=parties().node_id, wait=LONG)
         assert refused.value.code == "invalid-query"
 
 

@@ -220,7 +220,7 @@ def test_requests_are_answered_in_the_transaction_that_takes_them(engine: Engine
                     "orders", {"n": number}, session, id=str(number), on_reply="confirmed",
                     on_fault="refused",
                 )  # fmt: skip
-        wait_until(lambda: len(got) == 3, 8, says=lambda: (got, states(engine), failures(engine)))
+        wait_until(lambda: len(got) == 3, says=lambda: (got, states(engine), failures(engine)))
     assert sorted(got) == [
         ("confirmed", "1", '{"answer":1}'), ("refused", "2", "no tea"), ("refused", "3", "'no cup'")
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 from gateway.client.reliable import Receiver, ReliableClient
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served
+from tests.rigs.waiting import wait_until
 
 COUNT = 12
 
@@ -56,4 +57,5 @@ def test_a_lost_message_passes_those_that_wait_for_it() -> None:
                 tx.send(f"{url}/orders", body, action=ORDER)
         with client:
             assert client.drain(60)
+        wait_until(lambda: len(taken) >= COUNT)  # Acknowledged is not yet taken.
     assert taken == bodies

@@ -16,6 +16,7 @@ from gateway.reliability.stores.managers import DatabaseOutgoing
 from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served
+from tests.rigs.waiting import wait_until
 
 KEYS, EACH = 8, 20
 
@@ -42,6 +43,7 @@ def test_tasks_send_in_order_and_share_transactions() -> None:
         asyncio.run(send_all(url))  # In another event loop.
         with client:
             assert client.drain(50)
+        wait_until(lambda: len(taken) >= 2 * KEYS * EACH)  # Acknowledged is not yet taken.
     of_each = Counter(taken)
     assert len(of_each) == KEYS * EACH
     assert set(of_each.values()) == {2}
@@ -84,6 +86,7 @@ def test_a_message_for_which_nothing_waits_is_sent_without_a_look(
         looked.clear()
         for number in range(1, 7):
             send(number)
+        wait_until(lambda: len(taken) >= 7)
         assert taken == [f"<order>{number}</order>".encode() for number in range(7)]
         assert not looked
 

@@ -275,6 +275,6 @@ async def test_the_command(at: Between, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert at.accepted == before + 1
     other = at.signers.files["ship"][0]
-    refused = await publish("--trust", str(other), "--patience", "1")
+    refused = await publish("--trust", str(other), "--patience", "5")
     assert refused.returncode == 1
     assert "the answer is not believed" in refused.stderr and "Traceback" not in refused.stderr

@@ -186,12 +186,20 @@ async def _tab_to(page: Page, holds: str, *, shift: bool = False) -> None:
     raise AssertionError(holds)
 
 
+LINK = "document.querySelector('a[href$=\"reason=rejected\"]')"
+
+
 async def test_from_the_alarm_to_the_redrive(page: Page, tmp_path: Path) -> None:
     """The overview says that messages died, and why; the operator has them delivered again."""
     async with running(tmp_path) as run, Consumers() as consumers:
         url = await _refused(run, consumers)
-        await page.go(f"{run.url}/console")
-        await page.evaluate("document.querySelector('a[href$=\"reason=rejected\"]').click()")
+
+        async def says_so() -> object:  # Its counts are left out where the store takes long.
+            await page.go(f"{run.url}/console")
+            return await page.evaluate(f"{LINK} !== null")
+
+        await until(says_so)
+        await page.evaluate(f"{LINK}.click()")
         await page.until("location.search == '?reason=rejected'")
         await page.until("document.querySelectorAll('#rows tr').length == 1")
         row = await page.evaluate("document.querySelector('#rows tr').textContent")
