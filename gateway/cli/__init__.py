@@ -122,7 +122,8 @@ COMMANDS = {
     ),
     "plugins": Deferred(
         "gateway.cli.plugins:plugins",
-        "List the adapters, transports, filter dialects and engines that are installed.",
+        "List the adapters, transports, filter dialects, engines and verifiers of credentials that"
+        " are installed.",
     ),
     "demo": Deferred(
         "gateway.cli.demo:demo",
