@@ -5,6 +5,8 @@ import os
 import socket
 from itertools import count
 
+from gateway.egress.addresses import DENIED_PORTS
+
 _BELOW_EPHEMERAL = range(16_000, 32_000)
 """Linux gives connections, and servers that ask for any port, those from 32,768 on. Well-known
 servers of these tests are below 16,000, but for RabbitMQ's distribution, which asks for its own."""
@@ -30,11 +32,12 @@ def free_ports(number: int) -> list[int]:
     return found
 
 
-def _own_ports() -> range:
-    """Those of this worker of pytest-xdist."""
+def _own_ports() -> list[int]:
+    """Those of this worker of pytest-xdist, without those that no consumer of a gateway may have."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
     share = len(_BELOW_EPHEMERAL) // _WORKERS
-    return _BELOW_EPHEMERAL[number * share : (number + 1) * share]
+    own = _BELOW_EPHEMERAL[number * share : (number + 1) * share]
+    return [port for port in own if port not in DENIED_PORTS]
 
 
 _OWN = _own_ports()
