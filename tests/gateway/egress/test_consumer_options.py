@@ -369,7 +369,7 @@ class TestTls:
     async def test_the_certificate_of_an_owner(self, tmp_path: Path, pinned: bool) -> None:
         """It is shown with what is sent for the owner's subscriptions alone, on connections that
         nothing else is sent on, whoever was first. The authority is believed for all."""
-        theirs, ours = Authority(tmp_path, "theirs"), Authority(tmp_path, "ours")
+        theirs, ours = Authority(tmp_path, "theirs", strict=True), Authority(tmp_path, "ours")
         certificate, key = ours.issue("dragoman.example")
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         server.load_cert_chain(*theirs.issue("consumer.example"))
