@@ -6,8 +6,6 @@ from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, 
 from gateway.http.refusal import HttpRefusal, send_refusal
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
 _PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 

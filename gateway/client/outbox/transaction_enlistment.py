@@ -80,7 +80,8 @@ class _Pending:
         if session.get_nested_transaction() is None:
             self._insert(session.connection())
         elif self._waiting:
-            # Or of the transaction, while a savepoint is open: nothing else tells of that.
+            # This may also be the commit of the whole transaction, with a savepoint left open:
+            # only the commit of its connection tells the two apart.
             event.listen(session.connection(), "commit", self._insert)
 
     def _insert(self, connection: Connection) -> None:
