@@ -37,7 +37,7 @@ from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, gateway, publish_request, subscribe_request
 from filters import parse_clark
 from gateway.client.signals import end_as_by_interrupt
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.rights import Policy, Right, Rule, read_topics
 from mediation.model.messages import Notification
 from mediation.model.versions import Version

@@ -36,7 +36,7 @@ from benchmarks.rig import (
     subscribe_request,
 )
 from gateway.client.signals import end_as_by_interrupt
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from mediation.model.versions import Version
 
 QUIET, FLOOD = "quiet", "flood"

@@ -16,20 +16,20 @@ from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, moment, note, table
-from gateway.security.api_key_hashes import api_key_id
-from gateway.security.identities import (
-    Identities,
-    Key,
-    is_expired,
-    load_identities,
-)
-from gateway.security.identities_editing import (
+from gateway.identities.file_editing import (
     add_key,
     add_user,
     create_identities,
     remove_key,
     remove_user,
     rotate_key,
+)
+from gateway.security.api_key_hashes import api_key_id
+from gateway.security.identities import (
+    Identities,
+    Key,
+    is_expired,
+    load_identities,
 )
 from gateway.security.principals import Identity
 from gateway.security.rights import NOBODY_IN_PARTICULAR, Right

@@ -162,7 +162,7 @@ def _make_identities(path: Path | None) -> None:
     of its administrator, once."""
     if path is None or path.exists():
         return
-    from gateway.security.identities_editing import create_identities
+    from gateway.identities.file_editing import create_identities
 
     try:
         key = create_identities(path)

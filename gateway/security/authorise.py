@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from filters import Expression, Reason, Refused, Topic, parse_expression
 from gateway.security.principals import ANONYMOUS, Principal
-from gateway.security.rights import ALL_GRANTS, Right
+from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, Right
 from mediation.model.requests import (
     AskForSubscriptions,
     CreateMailbox,
@@ -113,6 +113,18 @@ def authorise(principal: Principal, right: Right) -> None:
     """
     if right not in principal.rights:
         raise _refusal(principal, f"to {right.value} here")
+
+
+def authorise_administrator(principal: Principal) -> None:
+    """Refuse who may not do everything, by these credentials and on all topics: who changes who may
+    do what could give itself any right.
+
+    Raises:
+        Refused: As `authorise`.
+    """
+    everything = principal.rights >= ALL_RIGHTS and principal.grants.unlimited >= ALL_RIGHTS
+    if principal.tenant or not everything:
+        raise _refusal(principal, "to change who may do what, which takes everything")
 
 
 def authorise_request(principal: Principal, request: Request, *, given_out: bool = False) -> None:

@@ -16,7 +16,7 @@ from gateway.security.certificate_authorities import (
     roots_in,
 )
 from gateway.security.identities import Identities
-from gateway.security.principals import CERTIFIED, Identity
+from gateway.security.principals import CERTIFIED, USER, Identity
 from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate
 
 REMEMBERED = 300.0
@@ -61,7 +61,7 @@ class CertificateProofs:
         that it is known by, or as the file says of a user's certificates. Who is called like that
         user in another tenant, by an identity provider of that, has none of these."""
         if not owner.startswith(CERTIFIED):
-            name = owner.removeprefix("user:")
+            name = owner.removeprefix(USER)
             user = self._identities.user_of_name.get(name)
             if user is None or user.tenant != tenant:
                 return frozenset()

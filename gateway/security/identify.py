@@ -21,6 +21,7 @@ from gateway.security.principals import (
     OF_NAMED,
     OF_STRANGERS,
     OF_TRUSTED,
+    USER,
     Identity,
     Principal,
     address_of,
@@ -254,6 +255,10 @@ class Identification:
         tenant, name = tenant_of(owner), name_in_tenant(owner)
         if name.startswith(BROKER):
             return Identity(name, tenant=tenant).names
+        if name.startswith(USER) and not authentication.can_be_proved(
+            name.removeprefix(USER), tenant
+        ):
+            return frozenset()  # It was removed: rules that still name it grant nobody anything.
         roles = authentication.roles_of(name, tenant)
         shown = self.roles_of_tokens.find(owner)
         if shown is not None and authentication.has_issuer(shown.issuer):

@@ -58,11 +58,11 @@ hashes of SHA-256.
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -220,10 +220,13 @@ class Verifier(_Row):
     tenant: TenantName | Literal[""] = ""
 
 
+WhoNames = Annotated[list[str], Field(min_length=1), AfterValidator(_are_names)]
+
+
 class RightsRow(_Row):
     """A rule, as the file has it."""
 
-    who: Annotated[list[str], Field(min_length=1), AfterValidator(_are_names)]
+    who: WhoNames
     may: Annotated[list[RightName], Field(min_length=1)]
     topics: list[str] = []
     namespaces: Mapping[str, str] = {}
@@ -252,8 +255,12 @@ class RightsRow(_Row):
         return self.authority is None and any(name.startswith("cert:") for name in self.who)
 
 
+Row: TypeAlias = User | Key | Certificate | Issuer | Verifier | RightsRow
+"""A row that speaks of others, which must be there."""
+
+
 class Identities(_Row):
-    """What the file says."""
+    """What the file says, and beside it the store."""
 
     tenants: list[Tenant] = []
     users: list[User] = []
@@ -331,51 +338,58 @@ class Identities(_Row):
 
     def problems(self) -> Iterator[str]:
         """What fits the form and cannot be meant."""
-        names = [user.name for user in self.users]
-        yield from (f"users: there are two called {name}" for name in _twice(names))
-        tenants = [tenant.name for tenant in self.tenants]
-        yield from (f"tenants: there are two called {name}" for name in _twice(tenants))
-        of_tenants = {
-            "users": [user.tenant for user in self.users],
-            "issuers": [issuer.tenant for issuer in self.issuers],
-            "verifiers": [verifier.tenant for verifier in self.verifiers],
-            "rights": [rights.tenant for rights in self.rights],
-        }
-        for table, named in of_tenants.items():
-            for number, tenant in enumerate(named, start=1):
-                if tenant and tenant not in self.tenant_of_name:
-                    yield f"{table}: row {number} is of {tenant}, which is no tenant"
+        for table in ("users", "tenants", "authorities"):
+            names = [row.name for row in getattr(self, table)]
+            yield from (f"{table}: there are two called {name}" for name in _twice(names))
         try:
             _ = self.made_verifiers
         except ValueError as error:
             yield f"verifiers: {error}"
-        authorities = [row.name for row in self.authorities]
-        yield from (f"authorities: there are two called {name}" for name in _twice(authorities))
-        for number, row in enumerate(self.certificates, start=1):
-            if row.authority is not None and row.authority not in authorities:
-                yield f"certificates: row {number} is of {row.authority}, which is no authority"
-        for number, rights in enumerate(self.rights, start=1):
-            for who in rights.who:
-                if who.startswith("ca:") and who.removeprefix("ca:") not in authorities:
-                    yield f"rights: row {number} is for {who}, which is no authority"
-                if rights.authority is not None and not who.startswith("cert:"):
-                    yield f"rights: row {number} has an authority, but {who} is not cert:SUBJECT"
-            if rights.authority is not None and rights.authority not in authorities:
-                yield f"rights: row {number} is of {rights.authority}, which is no authority"
-        known = set(names)
-        owners = {
-            "keys": [key.user for key in self.keys],
-            "certificates": [row.user for row in self.certificates],
-        }
-        for table, users in owners.items():
-            for number, name in enumerate(users, start=1):
-                if name not in known:
-                    yield f"{table}: row {number} is of {name}, who is no user"
-        for number, rights in enumerate(self.rights, start=1):
+        for table in ("users", "keys", "certificates", "issuers", "verifiers", "rights"):
+            for number, row in enumerate(getattr(self, table), start=1):
+                yield from (f"{table}: row {number} {text}" for text in self.problems_of(row))
+
+    def problems_of(self, row: "Row") -> Iterator[str]:
+        """Why *row*, which need not be one of these, cannot be meant beside them."""
+        if isinstance(row, Key | Certificate) and row.user not in self.user_of_name:
+            yield f"is of {row.user}, who is no user"
+        tenant = "" if isinstance(row, Key | Certificate) else row.tenant
+        if tenant and tenant not in self.tenant_of_name:
+            yield f"is of {tenant}, which is no tenant"
+        authority = row.authority if isinstance(row, Certificate | RightsRow) else None
+        if authority is not None and authority not in self._authority_names:
+            yield f"is of {authority}, which is no authority"
+        if isinstance(row, RightsRow):
+            for who in row.who:
+                if who.startswith("ca:") and who.removeprefix("ca:") not in self._authority_names:
+                    yield f"is for {who}, which is no authority"
+                if row.authority is not None and not who.startswith("cert:"):
+                    yield f"has an authority, but {who} is not cert:SUBJECT"
             try:
-                rights.rule(number)
+                row.rule(0)
             except FilterError as error:
-                yield f"rights: row {number}: topics: {error.text}"
+                yield f"has topics that cannot be read: {error.text}"
+
+    def with_rows(self, rows: Iterable[Row]) -> "Identities":
+        """This and further users, keys and rules, behind those that are there."""
+        more: dict[type[Row], list[Row]] = {}
+        for row in rows:
+            more.setdefault(type(row), []).append(row)
+        whole = Identities.model_construct(
+            **{name: getattr(self, name) for name in Identities.model_fields}
+            | {
+                "users": [*self.users, *more.get(User, ())],
+                "keys": [*self.keys, *more.get(Key, ())],
+                "rights": [*self.rights, *more.get(RightsRow, ())],
+            }
+        )
+        # Made of the file: a package need not be asked again for each user that is added.
+        whole.__dict__["made_verifiers"] = self.made_verifiers
+        return whole
+
+    @cached_property
+    def _authority_names(self) -> frozenset[str]:
+        return frozenset(row.name for row in self.authorities)
 
 
 class IdentitiesUnusable(Refused):

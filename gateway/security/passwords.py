@@ -14,7 +14,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -114,9 +114,9 @@ class VerifiedPasswords:
         self._key = secrets.token_bytes(32)
         self._known: dict[str, VerifiedPassword] = {}
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._known.clear()
+    def keep_of(self, users: Container[str]) -> None:
+        """Forget those of all but *users*. One that was changed since is not found any more."""
+        self._known = {user: known for user, known in self._known.items() if user in users}
 
     def find(self, user: str, password: str, hashed: str | None) -> VerifiedPassword | None:
         """Return what is known of *password*, of which the file has the hash *hashed*; None where

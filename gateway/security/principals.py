@@ -35,6 +35,9 @@ def side_of(address: str) -> str:
 ANONYMOUS = "anonymous:"
 """The scheme of owners without a name: a network address follows."""
 
+USER = "user:"
+"""The scheme of owners who are users: of the file of identities, of the store, of an issuer."""
+
 CERTIFIED = "ca:"
 """The scheme of owners whom authorities have certified: the identifiers of their keys follow, with
 commas, then the subject. Another authority that certifies the same subject makes another owner."""

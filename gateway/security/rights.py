@@ -75,14 +75,15 @@ class Grants:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
         self.rights = frozenset[Right]().union(*(rule.rights for rule in self.rules))
-        self._unlimited = frozenset[Right]().union(
+        # On all topics, and on what has none.
+        self.unlimited = frozenset[Right]().union(
             *(rule.rights for rule in self.rules if not rule.topics)
         )
         self._decided: dict[tuple[Right, Topic | None], bool] = {}
 
     def allows(self, right: Right, topic: Topic | None) -> bool:
         """Return True if a rule grants *right* on *topic*; None is an event without topic."""
-        if right in self._unlimited:
+        if right in self.unlimited:
             return True
         known = self._decided.get((right, topic))
         if known is None:
@@ -97,7 +98,7 @@ class Grants:
 
     def may_match(self, right: Right, pattern: TopicPattern) -> bool:
         """Return True if a rule grants *right* on some topic that *pattern* matches."""
-        if right in self._unlimited:
+        if right in self.unlimited:
             return True
         return any(
             own.overlaps(pattern)

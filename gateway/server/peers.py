@@ -16,7 +16,7 @@ from gateway.settings.settings import Settings
 from gateway.settings.values import port_ranges
 
 if TYPE_CHECKING:  # Imported where there is such a file.
-    from gateway.security.identities_file import IdentitiesFile
+    from gateway.identities.file import IdentitiesFile
     from gateway.security.sessions import Sessions
 
 LOOPBACK = ("127.0.0.0/8", "::1")
@@ -99,8 +99,8 @@ def _identification(
     path = settings.identities
     if path is None:
         return Identification(trusted), None, None
+    from gateway.identities.file import IdentitiesFile
     from gateway.security.authentication import Authentication
-    from gateway.security.identities_file import IdentitiesFile
     from gateway.security.issuer_documents import IssuerDocuments
     from gateway.security.openid_login import OpenIdLogin
     from gateway.security.sessions import Sessions

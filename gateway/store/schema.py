@@ -520,6 +520,18 @@ host_decisions = Table(
 )
 """What operators have decided about hosts that messages are sent to."""
 
+identities = Table(
+    "identities",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("row", Text, nullable=False),
+    Column("kept_by", Text, nullable=False),
+    Column("kept", Float, nullable=False),
+)
+"""Users, keys and rules that operators keep beside the file of identities."""
+
 token_roles = Table(
     "token_roles",
     metadata,

@@ -15,7 +15,7 @@ from gateway.http import HttpSettings, transport_facts
 from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.security.audit import NO_AUDIT, Audit, note_refusal
-from gateway.security.authorise import authorise
+from gateway.security.authorise import authorise, authorise_administrator
 from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification
 from gateway.security.principals import Identity, Principal
@@ -175,6 +175,25 @@ def asking_for(
             asking.audit.note(principal, route_of(request), _id_in(request), "allowed")
 
     return authorise_sender
+
+
+async def administrator(request: Request, asking: Asked) -> Principal:
+    """Who sends *request*, if it may everything.
+
+    Raises:
+        Refused: It may not.
+    """
+    principal = await asking.principal(request)
+    try:
+        authorise_administrator(principal)
+    except Refused as refused:
+        note_refusal(asking.audit, principal, route_of(request), _id_in(request), refused)
+        raise
+    return principal
+
+
+Administrator = Annotated[Principal, Depends(administrator)]
+"""A parameter of routes that change who may do what."""
 
 
 def _is_open_to_tenants(request: Request) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from gateway.channels.room import ChannelRoom, RelayRoom
 from gateway.delivery.room import DeliveryRoom
 from gateway.http import HttpLimits
+from gateway.identities.stored import StoredIdentities
 from gateway.mailboxes.room import MailboxRoom
 from gateway.observing.rates import Rates
 from gateway.parsing import Parsing
@@ -40,6 +41,7 @@ from gateway.web.dependencies import MASK, Asking
 from gateway.web.destinations import Destinations
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.identities import IDENTITIES
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
@@ -164,6 +166,7 @@ class AdministrationRoom(Room):
         waiting: WaitingMessages,
         owner_bytes: OwnerBytes,
         hosts: Destinations,
+        identities: StoredIdentities | None,
         *,
         base: str,
     ) -> None:
@@ -206,6 +209,7 @@ class AdministrationRoom(Room):
                     tenant_overviews,
                 )
             ),
+            **IDENTITIES.of(identities),
             **source_routes.SOURCES.of(sources.sources),
             **channel_routes.PARTS.of(
                 channel_routes.ChannelParts(

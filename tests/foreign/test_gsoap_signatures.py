@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 from mediation.ws_security import read_signing_key, sign_envelope
 from tests.rigs.envelopes import S11
 from tests.rigs.gateways import running

@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 from zeep.exceptions import Fault
 
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 from mediation.ws_security import read_signing_key, sign_envelope
 from tests.conftest import ROOT
 from tests.rigs.gateways import running

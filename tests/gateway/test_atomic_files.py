@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from gateway.atomic_files import create_file, replace_file
+from gateway.identities.file_editing import create_identities
 from gateway.security.identities import load_identities
-from gateway.security.identities_editing import create_identities
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from gateway import atomic_files
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 
 def kill(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)

@@ -75,8 +75,9 @@ def _below_endpoints(
     among them where the settings want it."""
     rooms: tuple[Room | None, ...] = (
         base.telemetry,  # Closed last: what ends until then is told.
-        base.identity,
+        base.audit_room,
         base.storage,
+        base.identity,
         base.token_roles,
         sending.transports,
         base.signed_topics,

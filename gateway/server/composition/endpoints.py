@@ -177,6 +177,7 @@ class Endpoints:
                 base.peers.policy,
                 base.peers.decisions,
             ),
+            base.identity.stored if base.identity else None,
             base=base.peers.base,
         )
         self.console: Room | None = None

@@ -15,6 +15,8 @@ from gateway.discovery.room import TopicProtection, protect_topics
 from gateway.discovery.settings import DiscoverySettings
 from gateway.http import HttpSettings
 from gateway.http.limits import limits_of
+from gateway.identities.room import AuditRoom, IdentityRoom
+from gateway.identities.token_roles import TokenRolesRoom
 from gateway.model.subscriber_grants import Holds, SubscriberGrant
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
@@ -30,13 +32,11 @@ from gateway.security.audit import NO_AUDIT, Audit, AuditLog
 from gateway.security.demands import Demands
 from gateway.security.networks import networks
 from gateway.server.data_folder import DataInUse
-from gateway.server.identity import IdentityRoom
 from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
 from gateway.server.state import RunState
 from gateway.server.storage import open_storage
 from gateway.server.telemetry import TelemetryRoom
-from gateway.server.token_roles import TokenRolesRoom
 from gateway.settings.settings import WITHIN, Settings
 from gateway.signed_topics.requirements import Requirement
 from gateway.signed_topics.room import SignedTopicsRoom
@@ -79,6 +79,7 @@ class Foundation:
         )
         identities, identification = self.peers.identities, self.peers.identification
         self.audit: Audit = NO_AUDIT
+        self.audit_room: AuditRoom | None = None
         self.identity: IdentityRoom | None = None
         self.atna: AtnaRoom | None = None
         if identities is not None:
@@ -87,10 +88,7 @@ class Foundation:
                 settings.audit_days,
                 documents=settings.atna is not None,
             )
-            self.audit, self.identity = (
-                log,
-                IdentityRoom(identities, identification, log, settings.believed_authorities),
-            )
+            self.audit, self.audit_room = log, AuditRoom(log, identities.path)
             if settings.atna is not None:
                 self.atna = AtnaRoom(settings.atna, log.path, self.peers.base)
         self.token_roles: TokenRolesRoom | None = None
@@ -127,10 +125,17 @@ class Foundation:
             self.sharing: WorkSharing = await join(self.store, self.capabilities, settings.data)
         except StoreInUse as in_use:
             raise DataInUse(in_use.reason, in_use.text) from in_use
-        if self.peers.identities is not None:
-            self.token_roles = TokenRolesRoom(
-                self.store, self.peers.identification, shared=self.sharing.shared
+        if (file := self.peers.identities) is not None:
+            identification, shared = self.peers.identification, self.sharing.shared
+            self.identity = IdentityRoom(
+                file,
+                identification,
+                self.audit,
+                self.store,
+                settings.believed_authorities,
+                shared=shared,
             )
+            self.token_roles = TokenRolesRoom(self.store, identification, shared=shared)
         self.protection = await self._protect_topics()
         self.signed_topics = self._signed_topics()
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None

@@ -1,6 +1,6 @@
 """The JSON administration, ``/api/v1``: the overview, subscriptions, replays, mailboxes, sources,
 channels, links, relays, sequences, dead letters, the spool, destinations, messages, the tap,
-tenants, topics and the topology."""
+tenants, users, keys, rights, topics and the topology."""
 
 from fastapi import APIRouter
 
@@ -8,6 +8,7 @@ from gateway.web.api import (
     channels,
     dead_letters,
     destinations,
+    keys,
     links,
     mailboxes,
     messages,
@@ -15,6 +16,7 @@ from gateway.web.api import (
     recipients,
     relays,
     replays,
+    rights,
     sequences,
     sources,
     spool,
@@ -23,6 +25,7 @@ from gateway.web.api import (
     tenants,
     topics,
     topology,
+    users,
 )
 from gateway.web.refusals import REFUSALS
 
@@ -46,6 +49,9 @@ for _part in (
     recipients,
     tap,
     tenants,
+    users,
+    keys,
+    rights,
     topics,
     topology,
 ):

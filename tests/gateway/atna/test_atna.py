@@ -25,11 +25,11 @@ from lxml import etree
 from gateway.atna import sender as sending
 from gateway.atna.messages import Site, event_of, write_message
 from gateway.atna.sender import AuditSender
+from gateway.identities.file_editing import create_identities
 from gateway.security import audit as auditing
 from gateway.security.audit import DELIVERED, PUBLISHED, AuditLog
 from gateway.security.audit_chain import read_record, segment_path
 from gateway.security.identify import OPERATOR
-from gateway.security.identities_editing import create_identities
 from gateway.security.tls import client_context
 from mediation.model.messages import Notification
 from mediation.notification.document_metadata import ON_DEMAND, REFERENCE, STABLE

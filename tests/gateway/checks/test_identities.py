@@ -9,14 +9,14 @@ import pytest
 
 from gateway.checks.findings import Verdict
 from gateway.checks.identities import check_identities
-from gateway.security.identities import key_file
-from gateway.security.identities_editing import (
+from gateway.identities.file_editing import (
     ADMINISTRATOR,
     add_key,
     add_user,
     create_identities,
     remove_user,
 )
+from gateway.security.identities import key_file
 from gateway.settings.settings import Settings
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from gateway.egress import Consumer, ConsumerOptions
 from gateway.egress.signed_replies import ReplySignersUnusable
+from gateway.identities.file_editing import create_identities
 from gateway.security.audit_chain import read_records, verify
-from gateway.security.identities_editing import create_identities
 from mediation.model.versions import Soap, Wsa
 from mediation.receipts import verify_receipt, write_receipt
 from tests.gateway.delivery.test_sequence_attempt import rig

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 from tests.gateway.replicas.test_replicas import broker, cluster, environment, replicas
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker, fresh_id

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.audit_chain import read_records
-from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.keys import public_id
 from gateway.web.room import EventRoom
 from tests.rigs.envelopes import Answer

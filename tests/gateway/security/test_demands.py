@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.identities.file_editing import create_identities
 from gateway.security.demands import Demand, Demands
-from gateway.security.identities_editing import create_identities
 from gateway.security.keys import new_key
 from gateway.security.resource_addresses import ResourceKind, addressed, resource_at
 from gateway.security.rights import Right

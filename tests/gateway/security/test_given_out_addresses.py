@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.keys import new_key
 from tests.rigs.cases import for_each
 from tests.rigs.consumers import consumers

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from gateway.security.api_key_hashes import api_key_id, hash_api_key
-from gateway.security.audit_chain import read_records, verify
-from gateway.security.identities_editing import (
+from gateway.identities.file_editing import (
     add_key,
     add_user,
     create_identities,
     remove_key,
 )
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
+from gateway.security.audit_chain import read_records, verify
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from mediation.soap.username_tokens import add_username_token

@@ -55,8 +55,11 @@ def test_rights_of_a_file() -> None:
         ('[[rights]]\nwho = ["mole"]\nmay = ["read"]', "'mole' is nobody"),
         ('[[rights]]\nwho = ["user:"]\nmay = ["read"]', "'user:' is nobody"),
         ('[[rights]]\nwho = ["anonymous"]\nmay = ["fly"]', "rights: row 1: may.0:"),
-        ('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["a["]', "topics:"),
-        ('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["w:a"]', "topics:"),
+        ('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["a["]', "row 1 has topics"),
+        (
+            '[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["w:a"]',
+            "row 1 has topics",
+        ),
         ('[[issuers]]\nissuer = "https://id.example.org"', "issuers: row 1: audience:"),
         ('[[tenants]]\nname = "A:b"', "tenants: row 1: name:"),
         ('[[tenants]]\nname = "a"\n[[tenants]]\nname = "a"', "tenants: there are two called a"),

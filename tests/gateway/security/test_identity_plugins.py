@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.identities.file_editing import create_identities
 from gateway.security.identities import IdentitiesUnusable, load_identities
-from gateway.security.identities_editing import create_identities
 from tests.conftest import ROOT
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import Running, running

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Topic, parse_clark
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.identify import scope_of
-from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.principals import owner_in
 from mediation.model.messages import Notification
 from mediation.tenants import as_its_tenant_knows_it, tenant_of_source, topic_in

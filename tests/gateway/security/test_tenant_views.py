@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway.security.identities_editing import add_key
+from gateway.identities.file_editing import add_key
 from tests.gateway.security.test_tenants import Tenants, make_file
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker

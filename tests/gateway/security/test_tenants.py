@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.publishing import operations
-from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.keys import new_key
 from gateway.security.principals import tenant_of
 from mediation.names import PUBLISHER

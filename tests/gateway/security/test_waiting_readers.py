@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.identities.file_editing import add_key, add_user, create_identities, remove_key
 from gateway.security.api_key_hashes import api_key_id, hash_api_key
-from gateway.security.identities_editing import add_key, add_user, create_identities, remove_key
 from mediation.soap.username_tokens import add_username_token
 from tests.rigs.cases import for_each
 from tests.rigs.envelopes import Answer, Speaker, fresh_id, notify

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gateway.egress import Request, SendFailed, parse_target
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from mediation.model.versions import Soap, Wsa
 from mediation.names import DRAGOMAN_POLICY, WSMAN, WSMAN_EVENTS
 from tests.gateway.subscriptions.test_replaying import archived, row

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.egress import Consumer
+from gateway.identities.file_editing import create_identities
 from gateway.security.audit_chain import read_records
-from gateway.security.identities_editing import create_identities
 from mediation.receipts import verify_receipt
 from mediation.reliable_messaging import Rm
 from tests.rigs.consumers import consumers

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 from gateway.security.tls import client_context
 from gateway.settings.settings import Settings
 from mediation.model.versions import Soap

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.identities.room import AuditRoom
 from gateway.replicas.room import SharingRoom
 from gateway.rooms import Room
 from gateway.security.audit_chain import AuditUnusable, read_records
-from gateway.server.identity import IdentityRoom
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
 from tests.gateway.soap.test_username_tokens import make_file
@@ -27,10 +27,8 @@ def rooms_behind(run: Running, kind: type[Room]) -> list[Room]:
 async def test_receipts_are_kept_whichever_room_is_being_closed(tmp_path: Path) -> None:
     """An attempt that ends while its room is closed waits until its receipt is on the disk."""
     async with running(tmp_path / "data", identities=make_file(tmp_path)) as run:
-        [identity] = [
-            room for room in run.gateway.application.rooms if isinstance(room, IdentityRoom)
-        ]
-        behind = rooms_behind(run, IdentityRoom)
+        [identity] = [room for room in run.gateway.application.rooms if isinstance(room, AuditRoom)]
+        behind = rooms_behind(run, AuditRoom)
         assert any(isinstance(room, SharingRoom) for room in behind)
         for number, room in enumerate(behind):
 

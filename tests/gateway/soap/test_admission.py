@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.security.identities_editing import add_user, create_identities
+from gateway.identities.file_editing import add_user, create_identities
 from gateway.soap.service import UNIDENTIFIED
 from tests.gateway.soap.test_username_tokens import PASSWORD, plain, send
 from tests.rigs.gateways import Running, running

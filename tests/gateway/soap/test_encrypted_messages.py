@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.x509 import load_pem_x509_certificate
 
-from gateway.security.identities_editing import create_identities
+from gateway.identities.file_editing import create_identities
 from mediation import names
 from mediation.ws_security import encrypt_envelope, read_recipient
 from tests.rigs.envelopes import S12, Answer

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from filters import Refused
+from gateway.identities.file_editing import add_user, create_identities
 from gateway.security import authentication
-from gateway.security.identities_editing import add_user, create_identities
 from gateway.security.keys import new_key
 from gateway.settings.settings import Settings
 from gateway.soap import message_security

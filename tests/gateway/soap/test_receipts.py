@@ -23,11 +23,11 @@ from typer.testing import CliRunner
 
 from gateway.cli.audit import audit as audit_commands
 from gateway.exchange import Reply
+from gateway.identities.file_editing import create_identities
 from gateway.security import audit
 from gateway.security.audit import ReceiptNotKept
 from gateway.security.audit_chain import read_records, verify
 from gateway.security.certificate_proofs import subject_of
-from gateway.security.identities_editing import create_identities
 from gateway.soap.receipts import Receipts
 from gateway.soap.service import SoapService
 from mediation.model.versions import Soap

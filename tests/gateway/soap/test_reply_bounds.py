@@ -8,7 +8,7 @@ import pytest
 
 from gateway.delivery.destinations.probation import Probations
 from gateway.egress import Target, parse_target
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.soap.reply_bounds import (
     PLACES_OF_ONE,
     PLACES_OF_TENANT,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from gateway.identities.file_editing import add_user, create_identities
 from gateway.security.identities import key_file
-from gateway.security.identities_editing import add_user, create_identities
 from mediation.names import WSSE, WSU
 from mediation.soap.username_tokens import digest_of
 from tests.rigs.envelopes import Answer, Speaker, fresh_id

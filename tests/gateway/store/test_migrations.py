@@ -89,6 +89,7 @@ NEW_TABLES = (
     "replays",
     "signed_events",
     "revocations",
+    "identities",
 )
 
 

@@ -9,6 +9,7 @@ from lxml import etree
 
 from adapters import AdapterState
 from filters import Expression, Filter, parse_clark
+from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.observing.system_events import (
     AWAY,
     BACK,
@@ -18,7 +19,6 @@ from gateway.observing.system_events import (
     asks_for_system_topics,
     write_event,
 )
-from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.principals import owner_in
 from gateway.subscriptions.system_topics import SystemTopics
 from gateway.subscriptions.table import SubscriptionTable

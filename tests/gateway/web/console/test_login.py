@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from gateway.identities.file_editing import add_key, add_user, create_identities, remove_key
 from gateway.security import sessions
 from gateway.security.api_key_hashes import api_key_id, hash_api_key
-from gateway.security.identities_editing import add_key, add_user, create_identities, remove_key
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer
 from tests.rigs.gateways import Running, http_request, running

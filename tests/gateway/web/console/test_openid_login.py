@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 
+from gateway.identities.file_editing import create_identities
 from gateway.security import openid_login, sessions
 from gateway.security.audit_chain import read_records
 from gateway.security.authentication import Authentication
 from gateway.security.identities import parse_identities
-from gateway.security.identities_editing import create_identities
 from gateway.security.openid_login import OpenIdLogin
 from gateway.web.console import openid_pages
 from tests.rigs.chromium import Page

@@ -1,13 +1,13 @@
 """The file of identities as it is now: read again when it changes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
 
 from gateway.security.file_watch import FileWatch
-from gateway.security.identities import Identities, IdentitiesUnusable, load_identities
+from gateway.security.identities import IdentitiesUnusable, load_identities
 
 _log = structlog.get_logger("dragoman.identity")
 
@@ -24,9 +24,9 @@ class IdentitiesFile:
         self._watch = FileWatch([path])
         self.identities = load_identities(path)
 
-    async def watch(self, use: Callable[[Identities], None]) -> None:
-        """Hand what the file says to *use* each time that it has changed. A file that cannot be
-        used is logged, and what was read before stays."""
+    async def watch(self, use: Callable[[], Awaitable[None]]) -> None:
+        """Call *use* each time that the file has changed, and been read. One that cannot be used is
+        logged, and what was read before stays."""
         while True:
             await self._watch.changes()
             try:
@@ -34,7 +34,7 @@ class IdentitiesFile:
             except IdentitiesUnusable as unusable:
                 _log.error("identity.file-unusable", why=str(unusable))
                 continue
-            use(self.identities)
+            await use()
             _log.info(
                 "identity.read",
                 users=len(self.identities.users),

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.api_key_hashes import api_key_id, hash_api_key
-from gateway.security.identities import IdentitiesUnusable, load_identities
-from gateway.security.identities_editing import (
+from gateway.identities.file_editing import (
     ADMINISTRATOR,
     NoSuchIdentity,
     add_key,
@@ -17,6 +15,8 @@ from gateway.security.identities_editing import (
     remove_user,
     rotate_key,
 )
+from gateway.security.api_key_hashes import api_key_id, hash_api_key
+from gateway.security.identities import IdentitiesUnusable, load_identities
 from gateway.security.rights import ALL_RIGHTS
 
 SOON = datetime(2030, 1, 1, tzinfo=UTC)

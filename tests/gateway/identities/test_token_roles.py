@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.identities.file_editing import create_identities
+from gateway.identities.token_roles import TokenRolesRoom
 from gateway.model.token_roles import TokenRoles
 from gateway.security import token_roles as remembering
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification, TransportFacts, anonymous
 from gateway.security.identities import parse_identities
-from gateway.security.identities_editing import create_identities
 from gateway.security.principals import Identity
 from gateway.security.token_roles import RolesOfTokens
-from gateway.server.token_roles import TokenRolesRoom
 from gateway.store import Store, token_roles
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, fresh_id

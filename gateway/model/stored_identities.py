@@ -1,0 +1,36 @@
+"""Users, keys and rules that the store keeps: values that the store and `gateway.identities`
+share."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+MOST = 10_000
+"""Of each kind that are kept: to put them in force takes 0.1 s then."""
+
+
+class IdentityKind(Enum):
+    """What is kept."""
+
+    USER = "user"
+    KEY = "key"
+    RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIdentity:
+    """One of them.
+
+    Attributes:
+        id: A user's name; the ids of keys and rules, as they are listed.
+        user: Of a key: whose it is; else empty.
+        row: JSON with the members that the row of the file has.
+        by: The owner that kept it: ``user:NAME``.
+        at: When, in POSIX seconds.
+    """
+
+    kind: IdentityKind
+    id: str
+    user: str
+    row: str
+    by: str
+    at: float
