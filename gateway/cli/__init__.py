@@ -95,15 +95,17 @@ COMMANDS = {
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
     ),
     "users": Deferred(
-        "gateway.cli.identities:users",
-        "List, add and remove users in the file of identities.",
+        "gateway.cli.users:users",
+        "List, add and remove users in the file of identities, or in the store.",
     ),
     "keys": Deferred(
-        "gateway.cli.identities:keys",
-        "List, add, rotate and remove API keys in the file of identities.",
+        "gateway.cli.keys:keys",
+        "List, add, rotate and remove API keys in the file of identities, or in the store.",
     ),
     "rights": Deferred(
-        "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
+        "gateway.cli.rights:rights",
+        "Say who may do what, and list, add and remove rules, in the file of identities or in the "
+        "store.",
     ),
     "audit": Deferred("gateway.cli.audit:audit", "Show, verify and export the audit log."),
     "config": Deferred(

@@ -1,53 +1,49 @@
-"""``dragoman users``, ``keys`` and ``rights``: the file of identities."""
+"""Where ``dragoman users``, ``keys`` and ``rights`` find and change what they list: in the file of
+identities, or with ``--stored`` in a gateway, which keeps it in its store."""
 
-import sys
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from filters import FilterError, Refused, parse_clark
-from filters.topics import Topic
-from gateway.cli.commands import add, group, help_alone
-from gateway.cli.documents import read_document
+from filters import Refused
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import Form, OutputOption
-from gateway.cli.output import json_line, line, moment, note, table
+from gateway.cli.options import connecting
+from gateway.cli.output import note
+from gateway.client import Administration, Record
 from gateway.identities.file_editing import (
     add_key,
+    add_rule,
     add_user,
     create_identities,
     remove_key,
+    remove_rule,
     remove_user,
     rotate_key,
 )
-from gateway.security.api_key_hashes import api_key_id
-from gateway.security.identities import (
-    Identities,
-    Key,
-    is_expired,
-    load_identities,
-)
-from gateway.security.principals import Identity
-from gateway.security.rights import NOBODY_IN_PARTICULAR, Right
-from mediation.certificates import read_certificates
+from gateway.identities.in_force import IdentitiesInForce
+from gateway.security.identities import Identities, load_identities
+from gateway.web.views.identities import key_views, rule_views, user_views
 
-users = group("users", "List, add and remove users in the file of identities.")
-users.callback()(help_alone)
-keys = group("keys", "List, add, rotate and remove API keys in the file of identities.")
-keys.callback()(help_alone)
-rights = group("rights", "Say who may do what, by the file of identities.")
-rights.callback()(help_alone)
-
+T = TypeVar("T")
 FileOption = Annotated[
     Path | None,
     typer.Option(
         "--file",
         metavar="FILE",
         help="The file of identities. [that of the settings]",
+    ),
+]
+StoredOption = Annotated[
+    bool,
+    typer.Option(
+        "--stored",
+        help="Ask the gateway, and keep what changes in its store: all its replicas go by it. It "
+        "takes the key of somebody who may everything.",
     ),
 ]
 TenantOption = Annotated[
@@ -57,7 +53,58 @@ TenantOption = Annotated[
 RIGHTS = "publish, subscribe, manage, operate, read or everything"
 
 
-def _file(given: Path | None) -> Path:
+class IdentitiesPlace(Protocol):
+    """Where users, keys and rules are. Each method raises CommandFailed, or GatewayError."""
+
+    def users(self) -> list[Record]: ...
+
+    def keep_user(self, name: str, wanted: Record) -> None:
+        """Add a user, or give it what is *wanted*: ``password``, ``digest``, ``roles``,
+        ``tenant``."""
+
+    def remove_user(self, name: str) -> None: ...
+
+    def keys(self) -> list[Record]: ...
+
+    def add_key(
+        self, user: str, may: Sequence[str], days: int | None, tenant: str | None
+    ) -> str: ...
+
+    def rotate_key(self, key_id: str, hours: int) -> str: ...
+
+    def remove_key(self, key_id: str) -> None: ...
+
+    def rules(self) -> list[Record]: ...
+
+    def add_rule(self, wanted: Record) -> str:
+        """Add a rule, and return its id."""
+
+    def remove_rule(self, rule_id: str) -> None: ...
+
+
+def place_of(
+    context: typer.Context, file: Path | None, gateway: str, *, stored: bool
+) -> IdentitiesPlace:
+    """The place that options say.
+
+    Raises:
+        CommandFailed: There is none.
+    """
+    return in_gateway(context, file, gateway) if stored else InFile(file_of(file))
+
+
+def in_gateway(context: typer.Context, file: Path | None, gateway: str) -> "InGateway":
+    """The gateway that options say.
+
+    Raises:
+        CommandFailed: They say a file, too.
+    """
+    if file is not None:
+        raise CommandFailed("--stored is of a gateway, and --file of a file: give one of them")
+    return InGateway(gateway, context)
+
+
+def file_of(given: Path | None) -> Path:
     """The file of identities.
 
     Raises:
@@ -82,336 +129,144 @@ def _said() -> Iterator[None]:
         raise CommandFailed(error.text) from error
 
 
-def _read(given: Path | None) -> Identities:
+def read_file(path: Path) -> Identities:
+    """What the file at *path* says.
+
+    Raises:
+        CommandFailed: It cannot be used.
+    """
     with _said():
-        return load_identities(_file(given))
+        return load_identities(path)
 
 
-def _changed(given: Path | None) -> Path:
-    """The file that a command changes; one is made where there is none, with an administrator."""
-    path = _file(given)
-    if not path.exists():
-        try:
-            with _said():
-                key = create_identities(path)
-        except FileExistsError:  # A gateway that starts just now was first.
-            return path
-        note(f"Made {path}. The key of its administrator is not shown again: {key}")
-    return path
+class InFile:
+    """The file of identities."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-# Users.
+    def users(self) -> list[Record]:
+        return [view.model_dump(mode="json") for view in user_views(self._read())]
 
-
-def list_users(file: FileOption = None, output: OutputOption = Form.TEXT) -> None:
-    r"""List the users, how they prove who they are, and their roles.
-
-    \b
-    Examples:
-      dragoman users list
-    """
-    found = _read(file)
-    rows: list[dict[str, Any]] = [
-        {
-            "name": user.name,
-            "password": user.password is not None,
-            "keys": sum(key.user == user.name for key in found.keys),
-            "certificates": sum(row.user == user.name for row in found.certificates),
-            "roles": user.roles,
-            "tenant": user.tenant,
-        }
-        for user in found.users
-    ]
-    if output is Form.JSON:
-        for row in rows:
-            json_line(row)
-        return
-    columns = ["name", "password", "keys", "certificates", "roles"]
-    if found.tenants:
-        columns.append("tenant")
-    for text in table(columns, [[row[name] for name in columns] for row in rows]):
-        line(text)
-
-
-def add_one_user(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    password_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--password-file",
-            metavar="FILE",
-            help="Where its password is; - is standard input. [the user has none]",
-        ),
-    ] = None,
-    role: Annotated[
-        list[str] | None, typer.Option("--role", metavar="NAME", help="A role; may be repeated.")
-    ] = None,
-    digest: Annotated[
-        bool,
-        typer.Option(
-            "--digest",
-            help="It may prove the password by a digest of WS-Security, as devices do: it is kept, "
-            "encrypted.",
-        ),
-    ] = False,
-    tenant: TenantOption = None,
-    file: FileOption = None,
-) -> None:
-    r"""Add a user, or give one that there is another password, or other roles.
-
-    A user without a password has keys (`dragoman keys add`) or a certificate, or is one of an
-    issuer of tokens. What it may do is said in `[[rights]]` of the file.
-
-    \b
-    Examples:
-      dragoman users add north-mole --role harbour
-      dragoman users add pump-3 --tenant acme
-      pwgen 24 1 | tee /dev/tty | dragoman users add camera-7 --password-file -
-    """
-    password = _password(password_file) if password_file is not None else None
-    if digest and password is None:
-        raise CommandFailed("--digest is of a password: give --password-file, too")
-    path = _changed(file)
-    with _said():
-        add_user(path, name, password, role or (), digest=digest, tenant=tenant)
-    line(f"added {name}")
-
-
-def _password(path: Path) -> str:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"--password-file: {error}") from error
-    found = text.rstrip("\r\n")
-    if not found:
-        raise CommandFailed("--password-file: there is no password in it")
-    return found
-
-
-def remove_users(
-    names: Annotated[list[str], typer.Argument(metavar="NAME")], file: FileOption = None
-) -> None:
-    r"""Remove users, with their keys and certificates.
-
-    \b
-    Examples:
-      dragoman users remove north-mole
-    """
-    for name in names:
+    def keep_user(self, name: str, wanted: Record) -> None:
+        path = self._made()
         with _said():
-            remove_user(_file(file), name)
-        line(f"removed {name}")
+            add_user(
+                path,
+                name,
+                wanted.get("password"),
+                wanted.get("roles", ()),
+                digest=wanted.get("digest", False),
+                tenant=wanted.get("tenant"),
+            )
 
-
-# Keys.
-
-
-def list_keys(file: FileOption = None, output: OutputOption = Form.TEXT) -> None:
-    r"""List the API keys: their ids, users, rights, and when they expire.
-
-    \b
-    Examples:
-      dragoman keys list
-    """
-    found = _read(file).keys
-    if output is Form.JSON:
-        for key in found:
-            json_line(_key_record(key))
-        return
-    cells = [
-        [api_key_id(key.hash), key.user, " ".join(key.may or ()) or "all of the user",
-         moment(key.expires.isoformat()) if key.expires else "-",
-         "expired" if is_expired(key.expires) else "valid"]
-        for key in found
-    ]  # fmt: skip
-    for text in table(("id", "user", "may", "expires", "state"), cells):
-        line(text)
-
-
-def _key_record(key: Key) -> dict[str, object]:
-    return {
-        "id": api_key_id(key.hash),
-        "user": key.user,
-        "may": key.may,
-        "expires": key.expires.isoformat() if key.expires else None,
-        "expired": is_expired(key.expires),
-    }
-
-
-MayOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--may", metavar="RIGHT", help=f"{RIGHTS}; may be repeated. [all that the user may]"
-    ),
-]
-
-
-def add_one_key(
-    user: Annotated[str, typer.Argument(metavar="USER")],
-    may: MayOption = None,
-    days: Annotated[
-        int | None, typer.Option("--days", min=1, help="Days after which it expires. [never]")
-    ] = None,
-    tenant: TenantOption = None,
-    file: FileOption = None,
-) -> None:
-    r"""Add an API key of a user, and print it. It is not kept, and not shown again.
-
-    With --tenant it is made only where the user belongs to that tenant.
-
-    \b
-    Examples:
-      dragoman keys add north-mole --may publish --days 365
-      dragoman keys add pump-3 --tenant acme
-    """
-    expires = _in(days) if days is not None else None
-    path = _changed(file)
-    with _said():
-        line(add_key(path, user, may or (), expires, tenant=tenant))
-
-
-def rotate_one_key(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
-    hours: Annotated[
-        int, typer.Option("--hours", min=0, help="Hours for which the old one is taken, too.")
-    ] = 24,
-    file: FileOption = None,
-) -> None:
-    r"""Print a new key in place of another, which expires after some hours.
-
-    \b
-    Examples:
-      dragoman keys rotate 3f2a91c07d15 --hours 48
-    """
-    with _said():
-        line(rotate_key(_file(file), key_id, _in(hours / 24)))
-
-
-def remove_keys(
-    key_ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
-    file: FileOption = None,
-) -> None:
-    r"""Remove API keys: within a second they are not taken any more.
-
-    \b
-    Examples:
-      dragoman keys remove 3f2a91c07d15
-    """
-    for key_id in key_ids:
+    def remove_user(self, name: str) -> None:
         with _said():
-            remove_key(_file(file), key_id)
-        line(f"removed {key_id}")
+            remove_user(self._path, name)
+
+    def keys(self) -> list[Record]:
+        return [view.model_dump(mode="json") for view in key_views(self._read())]
+
+    def add_key(self, user: str, may: Sequence[str], days: int | None, tenant: str | None) -> str:
+        expires = _in(days) if days is not None else None
+        path = self._made()
+        with _said():
+            return add_key(path, user, may, expires, tenant=tenant)
+
+    def rotate_key(self, key_id: str, hours: int) -> str:
+        with _said():
+            return rotate_key(self._path, key_id, _in(hours / 24))
+
+    def remove_key(self, key_id: str) -> None:
+        with _said():
+            remove_key(self._path, key_id)
+
+    def rules(self) -> list[Record]:
+        return [view.model_dump(mode="json") for view in rule_views(self._read())]
+
+    def add_rule(self, wanted: Record) -> str:
+        path = self._made()
+        with _said():
+            return f"file-{add_rule(path, wanted)}"
+
+    def remove_rule(self, rule_id: str) -> None:
+        number = rule_id.removeprefix("file-")
+        if not (number.isascii() and number.isdecimal()):
+            raise CommandFailed(f"the file has no rule {rule_id}")
+        with _said():
+            remove_rule(self._path, int(number))
+
+    def _read(self) -> IdentitiesInForce:
+        found = read_file(self._path)
+        return IdentitiesInForce(found, found)
+
+    def _made(self) -> Path:
+        """The file, to change it; one is made where there is none, with an administrator."""
+        if not self._path.exists():
+            try:
+                with _said():
+                    key = create_identities(self._path)
+            except FileExistsError:  # A gateway that starts just now was first.
+                return self._path
+            note(f"Made {self._path}. The key of its administrator is not shown again: {key}")
+        return self._path
 
 
 def _in(days: float) -> datetime:
     return (datetime.now(UTC) + timedelta(days=days)).replace(microsecond=0)
 
 
-# Rights.
+class InGateway:
+    """What a gateway goes by: its file and its store, of which this changes the store."""
 
+    def __init__(self, url: str, context: typer.Context) -> None:
+        self._url = url
+        self._context = context
 
-def check_right(
-    principal: Annotated[
-        str,
-        typer.Argument(
-            metavar="PRINCIPAL",
-            help="user:NAME, cert:SUBJECT, ca:NAME, anonymous, a user's name, or the file of a "
-            "certificate (PEM).",
-        ),
-    ],
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help=f"{RIGHTS[:-14]}.")],
-    topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="To publish or to subscribe on.")
-    ] = None,
-    role: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="NAME", help="A role that its token says; repeatable."),
-    ] = None,
-    tenant: TenantOption = None,
-    file: FileOption = None,
-    output: OutputOption = Form.TEXT,
-) -> None:
-    r"""Say whether a principal may do something, and which rule says so.
+    def users(self) -> list[Record]:
+        return self._all(Administration.users)
 
-    The exit code is 0 if it may, else 1.
+    def keep_user(self, name: str, wanted: Record) -> None:
+        self._ask(lambda gateway: gateway.keep_user({"name": name, **wanted}))
 
-    \b
-    Examples:
-      dragoman rights check user:north-mole publish weather/storms
-      dragoman rights check mole.pem publish weather/storms
-      dragoman rights check anonymous subscribe '{http://example.org/weather}weather/storms'
-    """
-    asked = _right(right)
-    found = _read(file)
-    shown = _proved(principal, found, _file(file).parent)
-    owner = shown.owner if shown else _owner(principal)
-    known = found.user_of_name.get(owner.removeprefix("user:"))
-    if known is not None and tenant not in (None, known.tenant):
-        known = None  # Somebody else, who is called so in another tenant.
-    roles = [*(known.roles if known else ()), *(role or ())]
-    if tenant is None:
-        tenant = known.tenant if known else ""
-    authorities = shown.authorities if shown else frozenset[str]()
-    names = Identity(owner, frozenset(roles), tenant=tenant, authorities=authorities).names
-    if shown is not None and output is Form.TEXT:
-        line(f"{principal} proves {', '.join(sorted(names))}")
-    rule = found.policy.grants(names).rule_for(asked, _topic(topic))
-    if output is Form.JSON:
-        json_line({"allowed": rule is not None, "rule": rule.number if rule else None})
-    elif rule is not None:
-        row = found.rights[rule.number - 1]
-        topics = f" on {' '.join(row.topics)}" if row.topics else ""
-        line(f"yes: rule {rule.number} lets {', '.join(row.who)} {', '.join(row.may)}{topics}")
-    else:
-        line(f"no: none of {len(found.rights)} rules lets {principal} {asked.value} that")
-    raise typer.Exit(0 if rule is not None else 1)
+    def remove_user(self, name: str) -> None:
+        self._ask(lambda gateway: gateway.remove_user(name))
 
+    def keys(self) -> list[Record]:
+        return self._all(Administration.keys)
 
-def _proved(principal: str, found: Identities, folder: Path) -> Identity | None:
-    """Whom the certificate in the file *principal* proves; None where there is no such file."""
-    if ":" in principal or not Path(principal).is_file():
-        return None
-    from cryptography.hazmat.primitives.serialization import Encoding
+    def add_key(self, user: str, may: Sequence[str], days: int | None, tenant: str | None) -> str:
+        wanted: Record = {"user": user, "may": list(may) or None, "days": days, "tenant": tenant}
+        return str(self._ask(lambda gateway: gateway.add_key(wanted))["key"])
 
-    from gateway.security.certificate_proofs import CertificateProofs
+    def rotate_key(self, key_id: str, hours: int) -> str:
+        return str(self._ask(lambda gateway: gateway.rotate_key(key_id, hours))["key"])
 
-    try:
-        first = read_certificates(read_document(principal, principal))[0]
-    except ValueError as error:
-        raise CommandFailed(f"{principal}: no certificate in PEM") from error
-    proved = CertificateProofs(found, folder).identity(first.public_bytes(Encoding.DER))
-    if proved is None:
-        raise CommandFailed(f"{principal}: the certificate has no subject")
-    return proved
+    def remove_key(self, key_id: str) -> None:
+        self._ask(lambda gateway: gateway.remove_key(key_id))
 
+    def rules(self) -> list[Record]:
+        return self._all(Administration.rules)
 
-def _owner(principal: str) -> str:
-    if ":" in principal or principal == NOBODY_IN_PARTICULAR:
-        return principal
-    return f"user:{principal}"
+    def add_rule(self, wanted: Record) -> str:
+        return str(self._ask(lambda gateway: gateway.add_rule(wanted))["id"])
 
+    def remove_rule(self, rule_id: str) -> None:
+        self._ask(lambda gateway: gateway.remove_rule(rule_id))
 
-def _right(text: str) -> Right:
-    try:
-        return Right(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no right; there are {RIGHTS[:-14]}") from error
+    def check_right(self, asked: Mapping[str, Any]) -> Record:
+        """Whether somebody may do something."""
+        return self._ask(lambda gateway: gateway.check_right(**asked))
 
+    def _all(self, listed: Callable[[Administration], AsyncIterator[Record]]) -> list[Record]:
+        async def collect(gateway: Administration) -> list[Record]:
+            return [record async for record in listed(gateway)]
 
-def _topic(text: str | None) -> Topic | None:
-    if text is None:
-        return None
-    try:
-        return parse_clark(text)
-    except FilterError as error:
-        raise typer.BadParameter(f"TOPIC: {error.text}") from error
+        return self._ask(collect)
 
+    def _ask(self, ask: Callable[[Administration], Awaitable[T]]) -> T:
+        async def run() -> T:
+            async with Administration(self._url, **connecting(self._context)) as administration:
+                return await ask(administration)
 
-add(users, list_users, "list")
-add(users, add_one_user, "add")
-add(users, remove_users, "remove")
-add(keys, list_keys, "list")
-add(keys, add_one_key, "add")
-add(keys, rotate_one_key, "rotate")
-add(keys, remove_keys, "remove")
-add(rights, check_right, "check")
+        return asyncio.run(run())

@@ -242,6 +242,58 @@ class Administration(Speaker):
         """One tenant, and what it uses of its quotas."""
         return await self._ask("GET", f"tenants/{_checked(name, 'tenant')}", of=name)
 
+    async def users(self) -> AsyncIterator[Record]:
+        """All users in the order of their names, page after page."""
+        async for record in self._pages("users", "users", {}):
+            yield record
+
+    async def keep_user(self, wanted: Record) -> Record:
+        """Keep a user in the gateway's store, or change one there; *wanted* is what
+        ``POST /api/v1/users`` takes."""
+        return await self._ask("POST", "users", json.dumps(wanted).encode())
+
+    async def remove_user(self, name: str) -> None:
+        """Remove a user from the gateway's store, with its keys there."""
+        await self._call("DELETE", f"users/{quote(name, safe='')}", of=name)
+
+    async def keys(self) -> AsyncIterator[Record]:
+        """All API keys, without themselves, in the order of their ids, page after page."""
+        async for record in self._pages("keys", "keys", {}):
+            yield record
+
+    async def add_key(self, wanted: Record) -> Record:
+        """Make an API key, which is told this once; *wanted* is what ``POST /api/v1/keys``
+        takes."""
+        return await self._ask("POST", "keys", json.dumps(wanted).encode())
+
+    async def rotate_key(self, id_: str, hours: float) -> Record:
+        """Make an API key in place of another, which is taken for *hours* more."""
+        body = json.dumps({"hours": hours}).encode()
+        return await self._ask("POST", f"keys/{_checked(id_, 'key')}/rotate", body, of=id_)
+
+    async def remove_key(self, id_: str) -> None:
+        """Remove an API key from the gateway's store."""
+        await self._call("DELETE", f"keys/{_checked(id_, 'key')}", of=id_)
+
+    async def rules(self) -> AsyncIterator[Record]:
+        """All rules in the order in which they are asked, page after page."""
+        async for record in self._pages("rights", "rules", {}):
+            yield record
+
+    async def add_rule(self, wanted: Record) -> Record:
+        """Add a rule to the gateway's store; *wanted* is what ``POST /api/v1/rights`` takes."""
+        return await self._ask("POST", "rights", json.dumps(wanted).encode())
+
+    async def remove_rule(self, id_: str) -> None:
+        """Remove a rule from the gateway's store."""
+        await self._call("DELETE", f"rights/{_checked(id_, 'rule')}", of=id_)
+
+    async def check_right(self, **asked: Any) -> Record:
+        """Whether a ``principal`` may do something, by its ``right``, ``topic``, ``role`` and
+        ``tenant``, and which rule says so."""
+        said = {name: value for name, value in asked.items() if value is not None}
+        return await self._ask("GET", f"rights/check?{urlencode(said, doseq=True)}")
+
     async def sources(self) -> AsyncIterator[Record]:
         """All sources in the order of their ids, page after page."""
         async for record in self._pages("sources", "sources", {}):

@@ -7,7 +7,7 @@ that runs at the same time, see the file before or after it.
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,48 @@ def remove_key(path: Path, key_id: str) -> None:
     def change(document: tomlkit.TOMLDocument) -> None:
         if not _remove(document, "keys", lambda row: _has_id(row, key_id)):
             raise NoSuchIdentity(f"there is no key {key_id}")
+
+    _change(path, change)
+
+
+def add_rule(path: Path, rule: Mapping[str, Any]) -> int:
+    """Add a rule, with the members of a row of ``[[rights]]``, and return its place, from 1.
+
+    Raises:
+        IdentitiesUnusable: As `add_user`.
+    """
+    place = 0
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        nonlocal place
+        rows = _rows(document, "rights")
+        row = _table(**{name: value for name, value in rule.items() if name != "namespaces"})
+        if rule.get("namespaces"):
+            namespaces = tomlkit.inline_table()
+            namespaces.update(rule["namespaces"])
+            row.add("namespaces", namespaces)
+        rows.append(row)
+        place = len(rows)
+
+    _change(path, change)
+    return place
+
+
+def remove_rule(path: Path, place: int) -> None:
+    """Remove the rule at a *place*, from 1.
+
+    Raises:
+        NoSuchIdentity: There is none.
+        IdentitiesUnusable: As `add_user`.
+    """
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        rows = _rows(document, "rights")
+        if not 0 < place <= len(rows):
+            raise NoSuchIdentity(f"there is no rule {place}")
+        del rows[place - 1]
+        if not len(rows):
+            del document["rights"]
 
     _change(path, change)
 

@@ -161,21 +161,34 @@ class StoredIdentities:
         await self._remove(IdentityKind.USER, name, f"There is no user {name}.")
 
     async def add_key(
-        self, user: str, by: str, may: Sequence[RightName] = (), expires: datetime | None = None
+        self,
+        user: str,
+        by: str,
+        may: Sequence[RightName] = (),
+        expires: datetime | None = None,
+        *,
+        tenant: str | None = None,
     ) -> tuple[str, str]:
         """Add a key of *user*, who may be one of the file; the key, which is not kept, and its id.
 
+        Args:
+            tenant: That the user must belong to; None: any.
+
         Raises:
-            Refused: There is no such user, or there are too many keys.
+            Refused: There is no such user in *tenant*, or there are too many keys.
             StoreUnavailable: It was not kept.
         """
         key = new_api_key()
         row = Key(user=user, hash=hash_api_key(key), may=list(may) or None, expires=expires)
-        in_file = user in self._file.identities.user_of_name
+        in_file = self._file.identities.user_of_name.get(user)
 
         def operation(connection: Connection) -> None:
-            if not in_file and rows.find(connection, IdentityKind.USER, user) is None:
-                raise Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {user}.")
+            found = in_file
+            if found is None and (one := rows.find(connection, IdentityKind.USER, user)):
+                found = _read(one, User)
+            if found is None or tenant not in (None, found.tenant):
+                where = "" if tenant is None else f" in the tenant {tenant or 'default'}"
+                raise Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {user}{where}.")
             _check_number(connection, IdentityKind.KEY)
             rows.write(connection, _row(IdentityKind.KEY, api_key_id(row.hash), row, by))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from gateway.security.identities import Name, RightName
+from gateway.security.identities import Name, RightName, TenantName
 from gateway.web.dependencies import Administrator, Asked
 from gateway.web.identities import Identities
 from gateway.web.parameters import PAGE, After, Limit, page_of
@@ -23,6 +23,9 @@ class KeyRequest(BaseModel, extra="forbid"):
     user: Name = Field(description="A user of the file, or of the store.")
     may: Annotated[list[RightName], Field(min_length=1, max_length=6)] | None = Field(
         None, description="Less than its user may."
+    )
+    tenant: TenantName | Annotated[str, Field(max_length=0)] | None = Field(
+        None, description="It is made only where its user belongs to this tenant."
     )
     days: float | None = Field(
         None, gt=0, le=36_500, description="After which it expires; without it, never."
