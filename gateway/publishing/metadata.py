@@ -6,6 +6,7 @@ from datetime import timedelta
 from gateway.exchange import Handlers, Inbound
 from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
+from gateway.security.authorise import sees_topic
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from mediation import names
@@ -79,7 +80,9 @@ class MetadataOperations:
                 policy = write_policy(dialect, longest_lease=self._longest(inbound.principal))
                 yield MetadataSection(f"{{{dialect}}}Policy", names.DRAGOMAN_POLICY, policy)
             case names.EVENT_DESCRIPTIONS:
-                described_ = write_event_descriptions(self._topics.latest(inbound.principal.tenant))
+                latest = self._topics.latest(inbound.principal.tenant)
+                seen = [one for one in latest if sees_topic(inbound.principal, one.topic)]
+                described_ = write_event_descriptions(seen)
                 if described_ is not None:
                     name = f"{{{dialect}}}EventDescriptions"
                     yield MetadataSection(name, names.DRAGOMAN_EVENTS, described_)

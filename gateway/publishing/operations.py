@@ -1,9 +1,10 @@
 """Handlers of requests to publish, and to be told of topics and of the producer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from time import time
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from gateway.publishing.set_aside import SetAsideMessages, TopicReading
 from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.audit import NO_AUDIT, PUBLISHED, Audit
+from gateway.security.authorise import sees_all_topics, sees_topic
 from gateway.security.identify import OPERATOR
 from gateway.security.intake import Intake
 from gateway.security.principals import Principal
@@ -449,15 +451,19 @@ class PublishingOperations:
         self, _request: DescribeEvents, _incoming: Incoming, inbound: Inbound
     ) -> Events:
         self._looks.take(inbound.principal)
-        return self._events(inbound.principal.tenant)
+        known, principal = self._topics.known(inbound.principal.tenant), inbound.principal
+        if sees_all_topics(principal):
+            return self._events(known)
+        return self._events(
+            await asyncio.to_thread(lambda: list(filter(partial(sees_topic, principal), known)))
+        )
 
     async def describe_device(
         self, request: DescribeDevice, _incoming: Incoming, inbound: Inbound
     ) -> Device:
         serial = str(uuid5(NAMESPACE_URL, inbound.base))
         now = datetime.now(UTC)
-        events = self._events(inbound.principal.tenant)
-        return Device(request, release(), serial, inbound.base, now, events)
+        return Device(request, release(), serial, inbound.base, now, self._events(()))
 
     async def identify(
         self, _request: Identify, _incoming: Incoming, _inbound: Inbound
@@ -476,9 +482,9 @@ class PublishingOperations:
             raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")
         return CurrentMessage(notification)
 
-    def _events(self, tenant: str) -> Events:
+    def _events(self, topics: Sequence[Topic]) -> Events:
         return Events(
-            tuple(self._topics.known(tenant)),
+            tuple(topics),
             tuple(topic_dialects()),
             self._mailboxes_each,
             self._longest_lease,

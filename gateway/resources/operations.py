@@ -1,11 +1,13 @@
 """Handlers of the requests of WSRF, to any resource of the gateway."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from filters import Reason, Refused, dialects, evaluate_query
 from gateway.exchange import Handlers, Inbound
 from gateway.parsing import SMALL, Parsing
 from gateway.resources.resource import Resource, Resources, ResourceUnknown
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from mediation.model.requests import (
     Destroy,
@@ -27,13 +29,18 @@ class ResourceOperations:
 
     Args:
         rooms: Those that have resources, in the order in which they are asked.
-        producer: Read where a request names no resource: the gateway itself, which has no end.
+        producer: What is read where a request names no resource, as a principal sees it: the
+            gateway itself, which has no end.
         looks: Counts requests for properties.
         parsing: Evaluates queries.
     """
 
     def __init__(
-        self, *rooms: Resources, producer: Resource, looks: PrincipalRate, parsing: Parsing
+        self,
+        *rooms: Resources,
+        producer: Callable[[Principal], Resource],
+        looks: PrincipalRate,
+        parsing: Parsing,
     ) -> None:
         self._parsing = parsing
         self._rooms = rooms
@@ -131,7 +138,7 @@ class ResourceOperations:
         resource = await self._named(incoming, inbound)
         if resource is None and inbound.principal.tenant:
             raise ResourceUnknown
-        return resource or self._producer
+        return resource or self._producer(inbound.principal)
 
     async def _mortal(self, incoming: Incoming, inbound: Inbound) -> Resource:
         """The resource that a request to end one names.

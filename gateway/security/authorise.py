@@ -48,41 +48,52 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 
-RIGHTS: dict[type[Request], Right] = {
-    Publish: Right.PUBLISH,
-    RegisterPublisher: Right.PUBLISH,
-    DestroyRegistration: Right.PUBLISH,
-    EndOfSubscription: Right.PUBLISH,
-    EndOfExchange: Right.PUBLISH,
-    RunSequence: Right.PUBLISH,
-    StoreMessage: Right.PUBLISH,
-    Subscribe: Right.SUBSCRIBE,
-    SubscribePulling: Right.SUBSCRIBE,
-    AskForSubscriptions: Right.PUBLISH,
-    CreateMailbox: Right.SUBSCRIBE,
-    Renew: Right.MANAGE,
-    GetStatus: Right.MANAGE,
-    Unsubscribe: Right.MANAGE,
-    Pause: Right.MANAGE,
-    Resume: Right.MANAGE,
-    Synchronize: Right.MANAGE,
-    Take: Right.MANAGE,
-    TakeFor: Right.MANAGE,
-    DestroyMailbox: Right.MANAGE,
-    ModifyProperties: Right.MANAGE,
-    SetTerminationTime: Right.MANAGE,
-    Destroy: Right.MANAGE,
-    ListSubscriptions: Right.OPERATE,
-    DeleteSubscriptions: Right.OPERATE,
-    DescribeDevice: Right.READ,
-    DescribeEvents: Right.READ,
-    GetCurrentMessage: Right.READ,
-    GetMetadata: Right.READ,
-    GetProperties: Right.READ,
-    QueryProperties: Right.READ,
-    Identify: Right.READ,
+OPEN = frozenset[Right]()
+"""What anybody may ask, as a peer must before it logs in: what is here, and how to ask for it."""
+_PUBLISH = frozenset({Right.PUBLISH})
+_SUBSCRIBE = frozenset({Right.SUBSCRIBE})
+_MANAGE = frozenset({Right.MANAGE})
+_OPERATE = frozenset({Right.OPERATE})
+_SEE_TOPICS = frozenset({Right.SUBSCRIBE, Right.READ})
+"""Who has the one sees the topics that it may subscribe to, who has the other sees all."""
+_SEE_RESOURCES = _SEE_TOPICS | _PUBLISH | _MANAGE
+"""Of what one has the key of: a subscription, a mailbox, a registration; or of the producer."""
+
+RIGHTS: dict[type[Request], frozenset[Right]] = {
+    Publish: _PUBLISH,
+    RegisterPublisher: _PUBLISH,
+    DestroyRegistration: _PUBLISH,
+    EndOfSubscription: _PUBLISH,
+    EndOfExchange: _PUBLISH,
+    RunSequence: _PUBLISH,
+    StoreMessage: _PUBLISH,
+    AskForSubscriptions: _PUBLISH,
+    Subscribe: _SUBSCRIBE,
+    SubscribePulling: _SUBSCRIBE,
+    CreateMailbox: _SUBSCRIBE,
+    GetCurrentMessage: _SUBSCRIBE,
+    Renew: _MANAGE,
+    GetStatus: _MANAGE,
+    Unsubscribe: _MANAGE,
+    Pause: _MANAGE,
+    Resume: _MANAGE,
+    Synchronize: _MANAGE,
+    Take: _MANAGE,
+    TakeFor: _MANAGE,
+    DestroyMailbox: _MANAGE,
+    ModifyProperties: _MANAGE,
+    SetTerminationTime: _MANAGE,
+    Destroy: _MANAGE,
+    ListSubscriptions: _OPERATE,
+    DeleteSubscriptions: _OPERATE,
+    DescribeEvents: _SEE_TOPICS,
+    GetProperties: _SEE_RESOURCES,
+    QueryProperties: _SEE_RESOURCES,
+    DescribeDevice: OPEN,
+    GetMetadata: OPEN,
+    Identify: OPEN,
 }
-"""The right that each type of request needs; its subclasses need the same."""
+"""The rights of which each type of request needs one; its subclasses need the same."""
 
 
 OPEN_TO_TENANTS: frozenset[type[Request]] = frozenset(
@@ -97,12 +108,13 @@ OPEN_TO_TENANTS: frozenset[type[Request]] = frozenset(
 request that nobody listed, too."""
 
 
-def right_for(request: type[Request]) -> Right:
-    """The right that requests of a type need; one that nobody listed needs that to operate."""
+def rights_for(request: type[Request]) -> frozenset[Right]:
+    """The rights of which requests of a type need one; `OPEN`: they need none. One that nobody
+    listed needs that to operate."""
     for each in request.__mro__:
         if each in RIGHTS:
             return RIGHTS[each]
-    return Right.OPERATE
+    return _OPERATE
 
 
 def authorise(principal: Principal, right: Right) -> None:
@@ -140,32 +152,39 @@ def authorise_request(principal: Principal, request: Request, *, given_out: bool
     Raises:
         Refused: As `authorise`.
     """
-    right = right_for(type(request))
-    sent_there = given_out and right is Right.PUBLISH
+    rights = rights_for(type(request))
+    sent_there = given_out and rights == _PUBLISH
     if not sent_there:
-        authorise(principal, right)
+        _authorise_one(principal, rights)
     if principal.tenant and not OPEN_TO_TENANTS.intersection(type(request).__mro__):
         raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
     if principal.grants is not ALL_GRANTS and not sent_there:
-        _authorise_topics(principal, request, right)
+        _authorise_topics(principal, request, rights)
 
 
-def _authorise_topics(principal: Principal, request: Request, right: Right) -> None:
-    """Refuse a *request* about topics that *principal* has no right to.
+def _authorise_one(principal: Principal, rights: frozenset[Right]) -> None:
+    """Refuse what takes one of *rights*, if *principal* has none of them."""
+    if rights and not rights & principal.rights:
+        named = " or ".join(right.value for right in Right if right in rights)
+        raise _refusal(principal, f"to {named} here")
+
+
+def _authorise_topics(principal: Principal, request: Request, rights: Iterable[Right]) -> None:
+    """Refuse a *request* about topics that *principal* has no right to. One that names topics needs
+    one right alone.
 
     Raises:
         Refused: There is one at least.
     """
     grants = principal.grants
-    if isinstance(request, GetCurrentMessage):
-        right = Right.SUBSCRIBE  # To get the last message of a topic once is to subscribe.
-    for topic in _topics_of(request):
-        if not grants.allows(right, topic):
-            about = f"on the topic {topic}" if topic is not None else "without a topic"
-            raise _refusal(principal, f"to {right.value} {about}")
-    for expression in _expressions_of(request):
-        if not grants.may_match(right, parse_expression(expression)):
-            raise _refusal(principal, f"to {right.value} on {expression.text}")
+    for right in rights:
+        for topic in _topics_of(request):
+            if not grants.allows(right, topic):
+                about = f"on the topic {topic}" if topic is not None else "without a topic"
+                raise _refusal(principal, f"to {right.value} {about}")
+        for expression in _expressions_of(request):
+            if not grants.may_match(right, parse_expression(expression)):
+                raise _refusal(principal, f"to {right.value} on {expression.text}")
 
 
 def _topics_of(request: Request) -> Iterable[Topic | None]:
@@ -184,6 +203,20 @@ def _refusal(principal: Principal, what: str) -> Refused:
     if principal.owner.startswith(ANONYMOUS) and principal.grants is not ALL_GRANTS:
         return Refused(Reason.NOT_IDENTIFIED, f"Say who you are {what}.")
     return Refused(Reason.NOT_ALLOWED, f"You have no right {what}.")
+
+
+def sees_all_topics(principal: Principal) -> bool:
+    """Return True if *principal* may be told of all topics of its tenant: it may read, or subscribe
+    to any."""
+    rights, unlimited = principal.rights, principal.grants.unlimited
+    return Right.READ in rights or (Right.SUBSCRIBE in rights and Right.SUBSCRIBE in unlimited)
+
+
+def sees_topic(principal: Principal, topic: Topic | None) -> bool:
+    """Return True if *principal* may be told of *topic*, which it may subscribe to."""
+    return sees_all_topics(principal) or (
+        Right.SUBSCRIBE in principal.rights and principal.grants.allows(Right.SUBSCRIBE, topic)
+    )
 
 
 def may_choose_reply_address(principal: Principal, *, host_agreed: bool) -> bool:

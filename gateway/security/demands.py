@@ -39,10 +39,12 @@ class Demand:
         paths = (at for one in words if one.startswith("/") for at in _paths_of(one))
         return cls(rights, frozenset(at.rstrip("/") for at in paths))
 
-    def covers(self, path: str, right: Right, resource: ResourceAddress | None = None) -> bool:
-        """Return True if it is for what needs *right*, for the endpoint at *path*, or for
+    def covers(
+        self, path: str, rights: Iterable[Right], resource: ResourceAddress | None = None
+    ) -> bool:
+        """Return True if it is for what needs one of *rights*, for the endpoint at *path*, or for
         *resource*, which the message alone may name."""
-        if right.value in self.rights:
+        if any(right.value in self.rights for right in rights):
             return True
         if not self.paths:
             return False
@@ -67,27 +69,28 @@ class Demands:
     def lacking(
         self,
         path: str,
-        right: Right,
+        rights: Iterable[Right],
         resource: ResourceAddress | None = None,
         *,
         signed: bool = False,
         encrypted: bool = False,
     ) -> str:
-        """What a request for *right* must be, and is not: signed, or encrypted; else empty."""
-        if not signed and self.signed.covers(path, right, resource):
+        """What a request that needs one of *rights* must be, and is not: signed, or encrypted; else
+        empty."""
+        if not signed and self.signed.covers(path, rights, resource):
             return "signed"
-        if not encrypted and self.encrypted.covers(path, right, resource):
+        if not encrypted and self.encrypted.covers(path, rights, resource):
             return "encrypted"
         return ""
 
-    def check_plain(self, path: str, right: Right) -> None:
-        """Refuse what is asked for by *right* at *path* in another form than SOAP, where it must be
-        signed or encrypted: only messages in SOAP can be.
+    def check_plain(self, path: str, *rights: Right) -> None:
+        """Refuse what is asked for by one of *rights* at *path* in another form than SOAP, where it
+        must be signed or encrypted: only messages in SOAP can be.
 
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
-        lacking = self.lacking(path, right)
+        lacking = self.lacking(path, rights)
         if lacking:
             text = f"This must be asked for by a message in SOAP that is {lacking}."
             raise Refused(Reason.NOT_ALLOWED, text)

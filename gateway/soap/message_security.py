@@ -14,7 +14,7 @@ from filters import DocumentLimits, Reason, Refused
 from gateway.exchange import Inbound
 from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
-from gateway.security.authorise import right_for
+from gateway.security.authorise import rights_for
 from gateway.security.certificate_proofs import subject_of
 from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification, TransportFacts
@@ -269,7 +269,7 @@ class MessageSecurity:
         path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
         return self.demands.lacking(
             path,
-            right_for(type(request)),
+            rights_for(type(request)),
             resource,
             signed=inbound.signed,
             encrypted=inbound.encrypted,

@@ -34,7 +34,7 @@ from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
 from gateway.security.audit import NO_AUDIT, REFUSALS, Audit, note_refusal
-from gateway.security.authorise import authorise_request, right_for
+from gateway.security.authorise import authorise_request, rights_for
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
@@ -51,12 +51,16 @@ from gateway.store import StoreUnavailable, answered_in_time
 from mediation import names
 from mediation.model.requests import (
     Context,
+    DescribeEvents,
     EndpointRules,
+    GetCurrentMessage,
+    GetProperties,
     GetStatus,
     Incoming,
     ListSubscriptions,
     Named,
     Publish,
+    QueryProperties,
     Rejected,
     Request,
     Sequences,
@@ -83,7 +87,10 @@ is verified. No tenant has this name."""
 _WSSE = names.WSSE.encode()
 _CHANGES = frozenset({Right.SUBSCRIBE, Right.MANAGE, Right.OPERATE})
 """Rights of which the audit log notes each use but fetching and asking."""
-_FETCHES = (Take, TakeFor, GetStatus, ListSubscriptions)
+_FETCHES = (
+    Take, TakeFor, GetStatus, ListSubscriptions, GetCurrentMessage, DescribeEvents, GetProperties,
+    QueryProperties,
+)  # fmt: skip
 
 
 class SoapService:
@@ -343,8 +350,8 @@ class SoapService:
         try:
             authorise_request(inbound.principal, request)
             if self._security is not None:
-                right = right_for(type(request))
-                self._security.demands.check_plain(inbound.path, right)
+                rights = rights_for(type(request))
+                self._security.demands.check_plain(inbound.path, *rights)
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise
@@ -361,7 +368,7 @@ class SoapService:
         resource: ResourceAddress | None,
     ) -> None:
         """Have the audit log note a request that changed something; publications are no changes."""
-        if right_for(type(request)) in _CHANGES and not isinstance(request, _FETCHES):
+        if rights_for(type(request)) & _CHANGES and not isinstance(request, _FETCHES):
             what, query = _id_of(resource), ""
             if isinstance(response, Subscribed):
                 what = f"subscriptions {response.subscription.id}"

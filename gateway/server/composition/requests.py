@@ -77,7 +77,7 @@ class Requests:
             sending.sources.resources,
             self.mailboxes.resources,
             subscribing.subscriptions.resources,
-            producer=base.producer.producer,
+            producer=base.producer.producer.seen_by,
             looks=base.producer.looks,
             parsing=base.parsing,
         )

@@ -16,7 +16,7 @@ from gateway.security.authorise import (
     RIGHTS,
     authorise,
     authorise_request,
-    right_for,
+    rights_for,
 )
 from gateway.security.identify import Identification, anonymous
 from gateway.security.principals import OF_NAMED, Principal
@@ -88,8 +88,8 @@ async def test_every_request_has_its_right(nobody_may: Running) -> None:
 
 
 def test_what_nobody_listed_is_for_operators() -> None:
-    assert right_for(Publish) is right_for(PublishInSequence) is Right.PUBLISH
-    assert right_for(int) is Right.OPERATE  # type: ignore[arg-type]
+    assert rights_for(Publish) == rights_for(PublishInSequence) == {Right.PUBLISH}
+    assert rights_for(int) == {Right.OPERATE}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("right", Right)

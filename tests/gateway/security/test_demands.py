@@ -43,20 +43,20 @@ def test_every_spelling_of_an_address(kind: ResourceKind, form: str) -> None:
             kind.value[:-1],
         ):
             demand = Demand.of([said])
-            assert demand.covers("/soap", Right.PUBLISH, addressed("/soap", address)), said
+            assert demand.covers("/soap", [Right.PUBLISH], addressed("/soap", address)), said
             if form.startswith(("{", "/")):
-                assert demand.covers(address, Right.PUBLISH), said
+                assert demand.covers(address, [Right.PUBLISH]), said
         other = Demand.of([f"{kind.value}{new_key()}", "/soap/other"])
-        assert not other.covers("/soap", Right.PUBLISH, resource_at(address))
+        assert not other.covers("/soap", [Right.PUBLISH], resource_at(address))
 
 
 def test_what_is_not_demanded() -> None:
     demands = Demands.of(["/soap/channel/alarms", "subscribe"], ["/wsman"])
-    assert not demands.lacking("/soap/channel/alarm", Right.PUBLISH)
-    assert not demands.lacking("/soap/channel/alarms2", Right.PUBLISH)
-    assert demands.lacking("/soap", Right.SUBSCRIBE) == "signed"
-    assert demands.lacking("/wsman", Right.SUBSCRIBE, signed=True) == "encrypted"
-    assert not demands.lacking("/wsman", Right.SUBSCRIBE, signed=True, encrypted=True)
+    assert not demands.lacking("/soap/channel/alarm", [Right.PUBLISH])
+    assert not demands.lacking("/soap/channel/alarms2", [Right.PUBLISH])
+    assert demands.lacking("/soap", [Right.SUBSCRIBE]) == "signed"
+    assert demands.lacking("/wsman", [Right.SUBSCRIBE], signed=True) == "encrypted"
+    assert not demands.lacking("/wsman", [Right.SUBSCRIBE], signed=True, encrypted=True)
 
 
 def _identities(folder: Path) -> Path:
