@@ -254,7 +254,7 @@ class Administration(Speaker):
 
     async def remove_user(self, name: str) -> None:
         """Remove a user from the gateway's store, with its keys there."""
-        await self._call("DELETE", f"users/{quote(name, safe='')}", of=name)
+        await self._call("DELETE", f"users/{quote(name, safe='')}")
 
     async def keys(self) -> AsyncIterator[Record]:
         """All API keys, without themselves, in the order of their ids, page after page."""

@@ -105,7 +105,7 @@ class IdentityRoom(Room):
             "kind",
             self._identification.failed,
         )
-        unusable = len(self.stored.in_force.unusable or ())
+        unusable = len(self.stored.in_force.unusable)
         text = "Users, keys and rules of the store that do not go with the file of identities."
         yield gauge("identities_set_aside", text, unusable)
         tenants = self._identification.tenants

@@ -94,14 +94,13 @@ class StoredIdentities:
             await self._put_in_force(self.in_force.stored)
 
     async def _put_in_force(self, stored: Sequence[StoredIdentity]) -> None:
-        found = await asyncio.to_thread(put_in_force, self._file.identities, stored)
+        found = await asyncio.to_thread(put_in_force, self._file.identities, stored, self.in_force)
         self.in_force = found
         self._use(found.identities)
-        unusable = found.unusable or {}
-        for one, why in unusable.items():
+        for one, why in found.unusable.items():
             if one not in self._told:
                 _log.warning("identity.set-aside", kind=one.kind.value, id=one.id, why=why)
-        self._told = frozenset(unusable)
+        self._told = frozenset(found.unusable)
 
     async def keep_user(
         self,
@@ -123,7 +122,7 @@ class StoredIdentities:
             StoreUnavailable: It was not kept.
         """
         if name in self._file.identities.user_of_name:
-            raise Refused(Reason.NOT_ALLOWED, f"{name} is in the file: change it there.")
+            raise Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
         changed: dict[str, object] = {}
         if password is not None:
             changed["password"] = await asyncio.to_thread(hash_password, password)
@@ -157,7 +156,7 @@ class StoredIdentities:
             StoreUnavailable: It was not removed.
         """
         if name in self._file.identities.user_of_name:
-            raise Refused(Reason.NOT_ALLOWED, f"{name} is in the file: remove it there.")
+            raise Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
         await self._remove(IdentityKind.USER, name, f"There is no user {name}.")
 
     async def add_key(
@@ -265,7 +264,7 @@ class StoredIdentities:
 
     def _check_key(self, key_id: str) -> None:
         if any(api_key_id(key.hash) == key_id for key in self._file.identities.keys):
-            raise Refused(Reason.NOT_ALLOWED, f"The key {key_id} is in the file: change it there.")
+            raise Refused(Reason.NOT_ALLOWED, _in_file(f"The key {key_id}"))
 
     async def _remove(self, kind: IdentityKind, id_: str, missing: str) -> None:
         if not await self._change(partial(rows.remove, kind=kind, id_=id_)):
@@ -276,6 +275,10 @@ class StoredIdentities:
         done = await self._store.submit(operation, locks=(rows.LOCK,))
         await self.learn()
         return done
+
+
+def _in_file(what: str) -> str:
+    return f"{what} is in the file of identities: it is changed there alone."
 
 
 def _row(kind: IdentityKind, id_: str, row: User | Key | RightsRow, by: str) -> StoredIdentity:

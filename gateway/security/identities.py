@@ -66,7 +66,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from filters import FilterError, Reason, Refused
+from filters import FilterError, Reason, Refused, TopicPattern
 from gateway.security.identity_plugins import CredentialVerifier, make_verifier
 from gateway.security.passwords import is_hash
 from gateway.security.principals import CERTIFIED, issued_by, owner_in
@@ -241,10 +241,13 @@ class RightsRow(_Row):
         Raises:
             FilterError: A topic expression cannot be read.
         """
-        topics = read_topics(self.topics, self.namespaces)
         names = self.who if self.authority is None else map(self._issued, self.who)
         who = frozenset(owner_in(self.tenant, name) for name in names)
-        return Rule(number, who, _rights(self.may), topics)
+        return Rule(number, who, _rights(self.may), self._patterns)
+
+    @cached_property
+    def _patterns(self) -> tuple[TopicPattern, ...]:
+        return read_topics(self.topics, self.namespaces)
 
     def _issued(self, name: str) -> str:
         return issued_by(self.authority or "", name)

@@ -14,7 +14,6 @@ from gateway.security.identities import (
     RightName,
     RightsRow,
     TenantName,
-    WhoNames,
 )
 from gateway.security.rights import Right
 from gateway.web.dependencies import Administrator, Asked
@@ -26,11 +25,19 @@ from gateway.web.views.identities import CheckView, RuleView, rule_view, rule_vi
 router = APIRouter(prefix="/rights", tags=["identities"], route_class=JsonRoute)
 
 
+Who = Annotated[
+    str,
+    Field(
+        pattern="^(everybody|anonymous|(user|role|cert|ca|broker):.+)$",
+        max_length=1024,
+    ),
+]
+
+
 class RuleRequest(BaseModel, extra="forbid"):
     """A rule to add."""
 
-    who: WhoNames = Field(
-        max_length=100,
+    who: Annotated[list[Who], Field(min_length=1, max_length=100)] = Field(
         description="user:NAME, role:NAME, cert:SUBJECT, ca:NAME, broker:NAME, anonymous, "
         "everybody.",
     )

@@ -1,4 +1,4 @@
-"""The pages on which something is added to a list: a source, a channel, a link, a relay."""
+"""The pages on which something is added to a list: a source, a channel, a relay, a user, a key."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ async def form(name: str, console: Given) -> Response:
 
 @router.post("/{name}", dependencies=[Depends(refuse_other_origins)])
 async def add(name: str, request: Request, console: Given) -> Response:
-    """Add what the form says, and show what became of it: of a relay its token, this once."""
+    """Add what the form says, and show what became of it; what is secret of it, this once."""
     check_acts(console)
     table, fields = table_of(name), await read_form(request)
     given = {name: first(fields, name).strip() for name in fields}
@@ -57,11 +57,17 @@ def _body(addition: Addition, fields: Mapping[str, Sequence[str]]) -> dict[str, 
     Raises:
         GatewayError: Prefixes cannot be read.
     """
-    given = {one.name: first(fields, one.name).strip() for one in addition.fields}
-    body: dict[str, object] = {name: value for name, value in given.items() if value}
+    body: dict[str, object] = {}
+    for one in addition.fields:
+        if value := first(fields, one.name).strip():
+            body[one.name] = _values(value) if one.several else value
     if "ns" in body:
         body["namespaces"] = read_namespaces(str(body.pop("ns")))
     return body
+
+
+def _values(text: str) -> list[str]:
+    return [value for each in text.split(";") if (value := each.strip())]
 
 
 async def _page(

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 
 from gateway.web.console.fields import link_of
 from gateway.web.console.sparklines import sparkline
-from gateway.web.console.tables import TABLES, value_of
+from gateway.web.console.tables import OF_IDENTITIES, TABLES, value_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,17 +50,21 @@ def _environment() -> "Environment":
     return made
 
 
-def navigation(acts: bool) -> list[list[tuple[str, str]]]:
+def navigation(acts: bool, logs_in: bool) -> list[list[tuple[str, str]]]:
     """The groups of the navigation: of each page its name in addresses, and its title.
 
     Args:
         acts: Whether anything can be changed: some pages are of no use otherwise.
+        logs_in: Whether there are identities.
     """
-    tables = [(table.name, table.title) for table in TABLES.values()]
+    everything = TABLES.values()
+    tables = [(one.name, one.title) for one in everything if one not in OF_IDENTITIES]
+    identities = [(one.name, one.title) for one in OF_IDENTITIES]
     tools = [("viewer", "Message Viewer"), ("try", "Try it"), ("brokers", "Other brokers")]
     groups = [
         [("", "Overview"), ("topology", "Topology"), ("tap", "Live"), *tables[:FIRST]],
         tables[FIRST:],
+        *([identities] if logs_in else ()),
     ]
     return [*groups, tools] if acts else groups
 

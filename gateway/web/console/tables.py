@@ -63,9 +63,11 @@ class FormField(Narrowing):
 
     Attributes:
         required: Nothing is added without it.
+        several: It has several values, with semicolons between them.
     """
 
     required: bool = False
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,12 @@ class Addition:
 
     Attributes:
         consequence: What will happen, said before it does.
+        secret: The answer has what is told this once.
     """
 
     consequence: str
     fields: Sequence[FormField]
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +485,7 @@ RELAYS = Table(
                 "location", "URL of the service", hint="http://10.0.0.7/service", required=True
             ),
         ),
+        secret=True,
     ),
     shown=False,
 )
@@ -614,11 +619,132 @@ DESTINATIONS = Table(
     may_act="decides",
 )
 
+_KEPT = (
+    Column("Kept in", "kept_in"),
+    Column("Kept by", "kept_by", Kind.CODE),
+    Column("Problem", "problem"),
+)
+
+USERS = Table(
+    "users",
+    "Users",
+    "user",
+    "users",
+    (
+        Column("Name", "name", Kind.CODE),
+        Column("Roles", "roles", Kind.CODE),
+        Column("Tenant", "tenant", Kind.CODE),
+        Column("Password", "password"),
+        Column("Keys", "keys", Kind.NUMBER),
+        Column("Certificates", "certificates", Kind.NUMBER),
+        *_KEPT,
+    ),
+    "There is no user.",
+    id="name",
+    actions=(
+        Action(
+            "delete",
+            "Remove",
+            "The user goes with its keys, and what it subscribed to gets nothing more. Who is in "
+            "the file of identities is removed there.",
+        ),
+    ),
+    addition=Addition(
+        "The user is kept in the store; with the name of one that is there it gets these roles. It "
+        "proves itself by a key, which is made next; for a password, use `dragoman users add`.",
+        (
+            FormField("name", "Name", hint="maria", required=True),
+            FormField("roles", "Roles, with ; between", hint="nurses", several=True),
+            FormField("tenant", "Tenant", hint="acme"),
+        ),
+    ),
+    shown=False,
+)
+
+KEYS = Table(
+    "keys",
+    "Keys",
+    "key",
+    "keys",
+    (
+        Column("Key", "id", Kind.CODE),
+        Column("User", "user", Kind.CODE),
+        Column("May", "may", Kind.CODE),
+        Column("Expires", "expires", Kind.TIME),
+        Column("Expired", "expired"),
+        *_KEPT,
+    ),
+    "There is no API key.",
+    actions=(
+        Action(
+            "delete",
+            "Remove",
+            "Whoever has the key is nobody from now on. One in the file of identities is removed "
+            "there.",
+        ),
+    ),
+    addition=Addition(
+        "Whoever is given the key, which is shown once, is its user.",
+        (
+            FormField("user", "User", hint="maria", required=True),
+            FormField(
+                "may", "Less than the user may, with ; between", hint="publish", several=True
+            ),
+            FormField("days", "Days after which it expires", hint="365"),
+        ),
+        secret=True,
+    ),
+    shown=False,
+)
+
+RULES = Table(
+    "rights",
+    "Rules",
+    "rule",
+    "rules",
+    (
+        Column("Rule", "id", Kind.CODE),
+        Column("Who", "who", Kind.CODE),
+        Column("May", "may", Kind.CODE),
+        Column("Topics", "topics", Kind.CODE),
+        Column("Tenant", "tenant", Kind.CODE),
+        Column("Authority", "authority", Kind.CODE),
+        *_KEPT,
+    ),
+    "There is no rule: nobody may anything.",
+    actions=(
+        Action(
+            "delete",
+            "Remove",
+            "What the rule granted ends within a second. One in the file of identities is removed "
+            "there.",
+        ),
+    ),
+    addition=Addition(
+        "The rule grants rights at once.",
+        (
+            FormField(
+                "who", "Who, with ; between", hint="role:nurses", required=True, several=True
+            ),
+            FormField(
+                "may", "May, with ; between", hint="subscribe; manage", required=True, several=True
+            ),
+            FormField("topics", "Topics, with ; between", hint="ward//.", several=True),
+            FormField("ns", "Prefixes", hint="w=urn:w"),
+            FormField("tenant", "Tenant", hint="acme"),
+        ),
+    ),
+    shown=False,
+)
+
+OF_IDENTITIES = (USERS, KEYS, RULES)
+"""Those that a gateway without identities does not have."""
+
 TABLES: Mapping[str, Table] = {
     one.name: one
     for one in (
         SUBSCRIPTIONS, TOPICS, MESSAGES, DEAD_LETTERS, SPOOL, SOURCES, CHANNELS, LINKS, RELAYS,
-        MAILBOXES, SEQUENCES, DESTINATIONS,
+        MAILBOXES, SEQUENCES, DESTINATIONS, *OF_IDENTITIES,
     )
 }  # fmt: skip
 """In the order of the navigation."""
