@@ -74,7 +74,11 @@ def _without(settings: Settings) -> Finding:
             if settings.admin_without_identities
             else fail("identities", f"{text}: without, the gateway does not start")
         )
-    if not settings.on_loopback:
+    if settings.open_to_everybody:
         text = "everybody who reaches the gateway may publish and subscribe; set identities"
-        return warn("identities", f"{text}, unless the network keeps others out")
+        if settings.without_identities:
+            return warn("identities", f"{text}, unless the network keeps others out")
+        return fail("identities", f"{text}, or without_identities: else it does not start")
+    if not settings.on_loopback:
+        return ok("identities", "none: everybody with a certificate of tls_client_ca may publish")
     return ok("identities", "none: everybody on this machine may do everything")

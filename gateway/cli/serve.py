@@ -108,6 +108,14 @@ def settings_options(
         Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
     ] = None,
     identities: IdentitiesOption = None,
+    without_identities: Annotated[
+        bool | None,
+        typer.Option(
+            "--without-identities",
+            help="Listen to others than this machine without --identities: everybody who reaches "
+            "the gateway may publish and subscribe.",
+        ),
+    ] = None,
     mailboxes_only: Annotated[
         bool | None,
         typer.Option(
@@ -130,15 +138,15 @@ def serve(given: SettingsOptions) -> None:
     \b
     Examples:
       dragoman serve
-      dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
+      dragoman serve --identities identities.toml
+      dragoman serve --identities identities.toml --host 0.0.0.0 --tls-certificate events.pem
+      dragoman serve --without-identities --host 0.0.0.0 --public-url https://events.example.org
       dragoman serve --data /var/lib/dragoman
       dragoman serve --soap-tcp-port 8081
-      dragoman serve --host 0.0.0.0 --tls-certificate events.pem --tls-key events.key
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
       dragoman serve --wsrm offered
       dragoman serve --discovery-node
-      dragoman serve --identities identities.toml
-      dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
+      dragoman serve --mailboxes-only --without-identities --host 0.0.0.0
     """
     # Imported when they are wanted, so that other commands start quickly.
     from gateway.observing.logs import set_up_logs

@@ -140,29 +140,35 @@ def _address(sock: socket.socket, host: str) -> tuple[str, int]:
     return host, sock.getsockname()[1]
 
 
-class AdministrationOpen(Refused):
-    """The administration would be open to everybody who reaches its address."""
+class OpenToEverybody(Refused):
+    """Whoever reaches an address could do what only some may, and nobody has said that this is
+    meant."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, what: str, setting: str, option: str) -> None:
         text = (
-            f"The administration at {host} would be open to everybody who reaches it: set "
-            "identities, or admin_host to a loopback address. Where something else keeps others "
-            "out, set admin_without_identities."
+            f"{what}: set identities, or {setting} to a loopback address. Where that is meant, or "
+            f"something else keeps others out, set {option}."
         )
         super().__init__(Reason.NOT_ALLOWED, text)
 
 
-def check_administration(settings: Settings) -> None:
-    """Check that the administration, where it leaves this machine, asks who sends.
+def check_doors(settings: Settings) -> None:
+    """Check that a listener that leaves this machine asks who sends.
 
     Raises:
-        AdministrationOpen: It does not.
+        OpenToEverybody: One does not.
     """
+    if settings.identities is not None:
+        return
+    if settings.open_to_everybody and not settings.without_identities:
+        what = f"Everybody who reaches {settings.host} could publish and subscribe"
+        raise OpenToEverybody(what, "host", "without_identities (--without-identities)")
     admin = settings.admin
-    if admin is None or settings.identities is not None or settings.admin_without_identities:
+    if admin is None or settings.admin_without_identities:
         return
     if not is_loopback(admin[0]):
-        raise AdministrationOpen(admin[0])
+        what = f"The administration at {admin[0]} would be open to everybody who reaches it"
+        raise OpenToEverybody(what, "admin_host", "admin_without_identities")
 
 
 def _certificate_files(settings: Settings) -> FileWatch:
@@ -350,7 +356,7 @@ def run(settings: Settings, *, started: Callable[[Application, int], None]) -> i
     Raises:
         Refused: It cannot start; the text says why.
     """
-    check_administration(settings)
+    check_doors(settings)
     os.umask(UMASK)
     gc.freeze()  # What has been imported is not looked at again, by the collection below either.
 

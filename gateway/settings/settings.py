@@ -241,6 +241,9 @@ class Settings(BaseSettings):
     trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
+    without_identities: bool = False
+    """Whether the gateway may leave this machine without identities: strangers are meant to publish
+    and subscribe, or something else keeps others out."""
     admin_without_identities: bool = False
     """Whether the administration may leave this machine without identities: something else keeps
     others out."""
@@ -532,6 +535,13 @@ class Settings(BaseSettings):
             self.mailbox_idle.total_seconds(),
             refuse_strangers=self.mailbox_overflow is None,
         )
+
+    @property
+    def open_to_everybody(self) -> bool:
+        """Whether everybody who reaches the gateway from elsewhere may publish and subscribe: who
+        it is is not asked, nor a certificate."""
+        asks = self.tls_client_ca is not None and self.soap_tcp_port is None
+        return not (self.on_loopback or self.identities is not None or asks)
 
     @property
     def on_loopback(self) -> bool:

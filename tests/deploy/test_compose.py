@@ -94,6 +94,7 @@ def test_a_gateway_takes_its_settings(
     load(url, data=tmp_path, settings=settings.adapter_settings)
     # Or it would not start: its administration leaves the container.
     assert settings.identities or settings.admin_without_identities
+    assert settings.without_identities or not settings.open_to_everybody
     # Prometheus asks for it by that name, or it would be answered 421.
     assert name in settings.hosts
     targets = read_yaml(ROOT / "deploy" / "compose" / "prometheus.yml")["scrape_configs"][0]

@@ -50,6 +50,7 @@ OF_THE_CHART = {
     "admin_host",
     "admin_port",
     "admin_without_identities",
+    "without_identities",
     "audit",
     "data",
     "egress_allow",

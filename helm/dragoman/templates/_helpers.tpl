@@ -163,6 +163,7 @@ httpGet: {path: {{ .path }}, port: http}
 {{- $_ := set $settings "identities" "/etc/dragoman-identities/identities.toml" }}
 {{- else }}
 {{- /* Its Service is inside the cluster; say who may reach it there by a NetworkPolicy. */}}
+{{- $_ := set $settings "without_identities" true }}
 {{- $_ := set $settings "admin_without_identities" true }}
 {{- end }}
 {{- if or .Values.egress.ca.secret .Values.egress.ca.configMap }}

@@ -28,7 +28,12 @@ def said_of(**settings: Any) -> dict[Verdict, str]:
     ("settings", "verdict", "text"),
     [
         ({}, Verdict.OK, "everybody on this machine"),
-        ({"host": "0.0.0.0"}, Verdict.WARN, "may publish and subscribe"),
+        ({"host": "0.0.0.0"}, Verdict.FAIL, "does not start"),
+        (
+            {"host": "0.0.0.0", "without_identities": True},
+            Verdict.WARN,
+            "may publish and subscribe",
+        ),
         ({"host": "0.0.0.0", "admin_host": "0.0.0.0"}, Verdict.FAIL, "does not start"),
         (
             {"host": "0.0.0.0", "admin_host": "0.0.0.0", "admin_without_identities": True},

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway.server import process
 from gateway.server.composition import build
-from gateway.server.process import AdministrationOpen, check_administration, listen, serve
+from gateway.server.process import OpenToEverybody, check_doors, listen, serve
 from gateway.settings.settings import Settings
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Speaker, fresh_id
@@ -63,22 +63,36 @@ async def test_a_request_under_way_is_answered(tmp_path: Path) -> None:
     ("settings", "starts"),
     [
         ({}, True),
-        ({"host": "0.0.0.0"}, True),
-        ({"host": "0.0.0.0", "admin_host": "::1"}, True),
-        ({"host": "0.0.0.0", "admin_host": "0.0.0.0"}, False),
+        ({"admin_host": "::1"}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"host": "0.0.0.0", "identities": "identities.toml"}, True),
+        ({"host": "0.0.0.0", "without_identities": True}, True),
+        ({"host": "0.0.0.0", "tls_certificate": "a.pem", "tls_client_ca": "ca.pem"}, True),
+        (
+            {
+                "host": "0.0.0.0",
+                "tls_certificate": "a.pem",
+                "tls_client_ca": "ca.pem",
+                "soap_tcp_port": 8081,
+            },
+            False,
+        ),
+        ({"host": "0.0.0.0", "admin_without_identities": True}, False),
+        ({"host": "0.0.0.0", "admin_host": "0.0.0.0", "without_identities": True}, False),
         ({"admin_host": "10.0.0.1"}, False),
+        ({"admin_host": "10.0.0.1", "without_identities": True}, False),
         ({"admin_host": "10.0.0.1", "identities": "identities.toml"}, True),
         ({"admin_host": "10.0.0.1", "admin_without_identities": True}, True),
     ],
 )
-def test_the_administration_leaves_this_machine_with_identities_alone(
+def test_nothing_leaves_this_machine_without_identities_unless_that_is_said(
     settings: dict[str, Any], starts: bool
 ) -> None:
     if starts:
-        check_administration(Settings(**settings))
+        check_doors(Settings(**settings))
         return
-    with pytest.raises(AdministrationOpen, match="set identities, or admin_host"):
-        check_administration(Settings(**settings))
+    with pytest.raises(OpenToEverybody, match=r"set identities, or (admin_)?host"):
+        check_doors(Settings(**settings))
 
 
 async def test_a_certificate_that_is_renewed_during_the_start_is_served(

@@ -54,7 +54,7 @@ def test_defaults() -> None:
 
 DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
 IN_WORDS = {
-    "adapter_settings", "amqp_copies", "admin_host", "admin_port", "admin_without_identities", "archive", "audit", "audit_days", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_forbidden", "egress_ca",
+    "adapter_settings", "amqp_copies", "admin_host", "admin_port", "admin_without_identities", "without_identities", "archive", "audit", "audit_days", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_forbidden", "egress_ca",
     "egress_certificate", "egress_key", "egress_ports", "egress_proxy", "egress_schemes", "hosts", "public_url", "retry_delays",
     "discovery", "engine", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
     "soap_tcps_port", "store",

@@ -139,7 +139,16 @@ def test_where_it_cannot_be(settings: dict[str, object], said: str) -> None:
 def test_the_start_and_doctor_say_where(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        at = ("--host", "0.0.0.0", "--port", "0", "--data", "data", "--admin-port")
+        at = (
+            "--without-identities",
+            "--host",
+            "0.0.0.0",
+            "--port",
+            "0",
+            "--data",
+            "data",
+            "--admin-port",
+        )
         done = run("serve", *at, port, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert f"Cannot listen on 127.0.0.1:{port}" in done.stderr
