@@ -30,8 +30,8 @@ REQUEST_ID = "X-Request-Id"
 """The field of a request and of its answer that has the id."""
 PATHS = ("/api/", "/console", "/mailboxes", "/events/subscriptions", "/events/consents")
 """What the paths begin with of requests that have ids."""
-ADDRESSES = ("url", "location", "sink", "consumer")
-"""Fields of requests that have an address: its login and its query may be a secret."""
+ADDRESSES = ("url", "location", "sink", "consumer", "destination")
+"""Fields, and parts of paths, that have an address: its login and its query may be a secret."""
 TOLD = (
     "dry_run", "all", "numbers", "id", "held", "name", "user", *ADDRESSES, "action", "subscription",
     "message", "topic", "topics", "reason", "since", "from", "to", "spec", "state", "owner", "who",
@@ -100,7 +100,7 @@ async def begin_change(request: Request, audit: Audit, principal: Principal, did
     """
     if audit is NO_AUDIT:
         return
-    ids = " ".join(told_value(str(one), address=True) for one in request.path_params.values())
+    ids = " ".join(_told(str(one), name) for name, one in request.path_params.items())
     change = Change(audit, principal, did, ids, await _asked_in(request))
     request.scope[_CHANGES].append(change)
     if change.recorded:

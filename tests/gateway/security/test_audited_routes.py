@@ -205,11 +205,18 @@ async def change_administered(run: Running, key: str) -> list[Asked]:
     for did in ("approve", "forbid", "reset"):
         path = f"{api}/destinations/{{destination}}/{did}"
         await change("POST", path, "consumer.example", at="consumer.example")
+    login = f"eve:{SECRET}@consumer.example"
+    await change("POST", path, "consumer.example", at=login, result=f"refused: 400 {LOGIN}")
 
-    user = {"name": "ann", "password": SECRET, "roles": ["shift", "crew"]}
-    told = "name=ann roles=shift,crew password=***"
-    await change("POST", f"{api}/users", f"{told}|ann {told}", user)
-    made = await change("POST", f"{api}/keys", "user=ann|ID user=ann", {"user": "ann"})
+    user = {"name": "ann@example.org", "password": SECRET, "roles": ["shift", "crew"]}
+    told = "name=ann@example.org roles=shift,crew password=***"
+    await change("POST", f"{api}/users", f"{told}|ann@example.org {told}", user)
+    made = await change(
+        "POST",
+        f"{api}/keys",
+        "user=ann@example.org|ID user=ann@example.org",
+        {"user": "ann@example.org"},
+    )
     old = made["id"]
     again = await change(
         "POST",
@@ -219,11 +226,11 @@ async def change_administered(run: Running, key: str) -> list[Asked]:
         at=old,
     )
     await change("DELETE", f"{api}/keys/{{id}}", again["id"], at=again["id"])
-    rule = {"who": ["user:ann"], "may": ["publish"], "topics": ["a", "b//."]}
-    told = "topics=a,b//. who=user:ann may=publish"
+    rule = {"who": ["user:ann@example.org"], "may": ["publish"], "topics": ["a", "b//."]}
+    told = "topics=a,b//. who=user:ann@example.org may=publish"
     made = await change("POST", f"{api}/rights", f"{told}|ID {told}", rule)
     await change("DELETE", f"{api}/rights/{{id}}", made["id"], at=made["id"])
-    await change("DELETE", f"{api}/users/{{name}}", "ann", at="ann")
+    await change("DELETE", f"{api}/users/{{name}}", "ann@example.org", at="ann@example.org")
     return all_
 
 

@@ -152,7 +152,7 @@ async def noted_of(ending: Ending) -> list[tuple[str, str]]:
     async def nothing(*_: Any) -> Any:
         return {}
 
-    scope = {"type": "http", "path": "/api/v1/x", "headers": [], "client": None}
+    scope: Scope = {"type": "http", "path": "/api/v1/x", "headers": [], "client": None}
     with contextlib.suppress(ValueError, asyncio.CancelledError):
         await ChangeMiddleware(app, HttpSettings())(scope, nothing, nothing)
     assert len({one["request"] for one in log._waiting}) == 1
