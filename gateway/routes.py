@@ -44,18 +44,28 @@ class BoundRouter:
     """A router, with the values of its dependencies, and the right to its routes: None where their
     addresses have keys that were given to those who are to ask there. With *reading* there is
     another right to those that only read. Principals of other tenants than the default one find its
-    routes where it has *tenants*; of others, those alone that are marked (`open_to_tenants`)."""
+    routes where it has *tenants*; of others, those alone that are marked (`open_to_tenants`). Where
+    it *asks the administration*, its routes change nothing but by requests of that, of which the
+    audit log has lines."""
 
     router: APIRouter
     given: Bindings
     right: Right | None
     reading: Right | None = None
     tenants: bool = False
+    asks_administration: bool = False
 
 
 def open_to_tenants(route: Callable[P, T]) -> Callable[P, T]:
     """Mark the function of a *route* that shows each tenant what is its own, and nothing else."""
     route.open_to_tenants = True  # type: ignore[attr-defined]  # Functions take any attribute.
+    return route
+
+
+def changing_nothing(route: Callable[P, T]) -> Callable[P, T]:
+    """Mark the function of a *route* that is asked with POST for its long questions alone: the
+    audit log notes no question."""
+    route.changing_nothing = True  # type: ignore[attr-defined]  # Functions take any attribute.
     return route
 
 

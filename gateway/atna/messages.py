@@ -10,7 +10,7 @@ tables of ITI TF-2, 3.52.6.1.2, 3.53.5.1.2 and 3.54.5.1.2 (of the broker) have t
 | logins | 110114 User Authentication | 110122 Login |
 | the start, the stop | 110100 Application Activity | 110120 Start, 110121 Stop |
 | another refusal of a right | 110113 Security Alert | 110132 Use of Restricted Function |
-| what else was changed | 110113 Security Alert | 110129 Security Configuration |
+| other changes: asked for, done or not | 110113 Security Alert | 110129 Security Configuration |
 """
 
 import os
@@ -114,6 +114,8 @@ _STARTED = Event(_APPLICATION, _dcm("110120", "Application Start"), "E")
 _STOPPED = Event(_APPLICATION, _dcm("110121", "Application Stop"), "E")
 _LOGIN = Event(_dcm("110114", "User Authentication"), _dcm("110122", "Login"), "E")
 _CHANGED = Event(_ALERT, _dcm("110129", "Security Configuration"), "U")
+_RIGHT_REFUSED = re.compile(r"refused(?!: (?!401|403)\d{3}\b)")
+"""A result that is no refusal for another reason, such as that there is no such thing."""
 _REFUSED = Event(_ALERT, _dcm("110132", "Use of Restricted Function"), "E")
 
 
@@ -133,11 +135,15 @@ def event_of(record: Mapping[str, Any]) -> Event:
         return _STARTED
     if did == "stopped the gateway":
         return _STOPPED
-    return _REFUSED if _is_refused(record) else _CHANGED
+    return _REFUSED if _RIGHT_REFUSED.match(str(record.get("result", ""))) else _CHANGED
 
 
-def _is_refused(record: Mapping[str, Any]) -> bool:
-    return str(record.get("result", "")).startswith("refused")
+def _outcome_of(record: Mapping[str, Any]) -> str:
+    """EventOutcomeIndicator: success, minor failure, or serious failure."""
+    result = str(record.get("result", ""))
+    if result.startswith("failed"):
+        return "8"
+    return "4" if result.startswith("refused") else "0"
 
 
 def write_message(record: Mapping[str, Any], site: Site) -> bytes:
@@ -150,7 +156,7 @@ def write_message(record: Mapping[str, Any], site: Site) -> bytes:
         "EventIdentification",
         EventActionCode=event.action,
         EventDateTime=_text(record.get("time")),
-        EventOutcomeIndicator="4" if _is_refused(record) else "0",
+        EventOutcomeIndicator=_outcome_of(record),
     )
     _write_code(identification, "EventID", event.id)
     _write_code(identification, "EventTypeCode", event.type)
@@ -262,7 +268,7 @@ def _write_subject(root: etree._Element, record: Mapping[str, Any], event: Event
         named = _write_object(root, id_, ("2", "20"), event.type)
     else:
         named = _write_object(root, id_, ("2", "13"), Code("12", "RFC-3881", "URI"))
-    for name in ("did", "again", "number", "hash"):
+    for name in ("did", "request", "again", "number", "hash"):
         if record.get(name) is not None:
             _write_detail(named, f"dragoman:{name}", record[name])
 

@@ -20,7 +20,8 @@ from gateway.security.audit_chain import AuditUnusable, read_records, verify
 audit = group("audit", "Show, verify and export the audit log.")
 audit.callback()(help_alone)
 COLUMNS = (
-    "number", "time", "who", "from", "did", "what", "result", "again", "lost", "until", "last",
+    "number", "time", "who", "from", "did", "what", "result", "request", "again", "lost", "until",
+    "last",
 )  # fmt: skip
 
 FileOption = Annotated[

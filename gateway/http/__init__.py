@@ -7,6 +7,7 @@ from gateway.http.forwarded import (
     HttpSettings,
     client_address,
     client_certificate,
+    from_proxy,
     public_base,
     transport_facts,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "client_address",
     "client_certificate",
     "content_type",
+    "from_proxy",
     "hardened",
     "header_value",
     "parse_media_type",

@@ -8,6 +8,7 @@ from typing import Any, TextIO, cast
 import structlog
 
 from gateway.observing.escaping import visible, visible_but_colours
+from gateway.observing.request_ids import current_request
 
 
 class _StandardError:
@@ -21,6 +22,16 @@ class _StandardError:
     def flush(self) -> None:
         with suppress(OSError, ValueError):
             sys.stderr.flush()
+
+
+def _name_request(
+    _: object, __: str, fields: structlog.types.EventDict
+) -> structlog.types.EventDict:
+    """Say for which request a line is, where that has an id: its answer and the audit log have it,
+    too."""
+    if request := current_request():
+        fields.setdefault("request", request)
+    return fields
 
 
 def _show_values(
@@ -43,6 +54,7 @@ def set_up_logs(level: str = "info", style: str = "auto") -> None:
     terminal."""
     console = style == "console" or (style == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
+        _name_request,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,

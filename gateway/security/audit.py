@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import structlog
 
 from filters import Reason, Refused
+from gateway.observing.request_ids import current_request
 from gateway.security.audit_chain import (
     FIRST,
     REMOVED,
@@ -83,6 +84,9 @@ LONGEST_QUERY = 16_384
 PUBLISHED, DELIVERED = "published documents' metadata", "delivered documents' metadata"
 """What records are about that IHE calls Document Metadata Publish (ITI-54) and Notify (ITI-53)."""
 _PAYLOAD = "payload"
+ASKED = "asked for"
+"""The result of a record that is on the disk before what it is about is done: another one, of the
+same request, says what became of that. Where there is none, the gateway was killed meanwhile."""
 DAYS = 90
 """Days for which records are kept at least."""
 _log = structlog.get_logger("dragoman.audit")
@@ -115,6 +119,17 @@ class Audit(Protocol):
     ) -> None:
         """Note that *event* was published by *who*, at *address*, or delivered *to* somebody, where
         it is documents' metadata and that is noted."""
+
+    def intend(self, principal: Principal, did: str, what: str) -> bool:
+        """Note that *principal* has asked for a change, which is to be made once `on_disk` has
+        returned; whether it has a record, and what becomes of it is to have one (`settle`)."""
+
+    def settle(self, principal: Principal, did: str, what: str, result: str) -> None:
+        """Note what became of a change that has a record (`intend`)."""
+
+    async def on_disk(self) -> None:
+        """Return when what was noted is on the disk; after `KEPT_WITHIN`, and where the log cannot
+        be written, all the same: who can change nothing makes no room on a full disk."""
 
     async def keep(self, who: str, address: str, did: str, what: str, receipt: bytes) -> None:
         """Keep a *receipt* that *who*, at *address*, gave or was given; it is on the disk on
@@ -151,6 +166,15 @@ class NoAudit:
     def note_documents(
         self, who: str, address: str, did: str, event: Notification, *, to: str = ""
     ) -> None:
+        pass
+
+    def intend(self, principal: Principal, did: str, what: str) -> bool:
+        return False
+
+    def settle(self, principal: Principal, did: str, what: str, result: str) -> None:
+        pass
+
+    async def on_disk(self) -> None:
         pass
 
     async def keep(self, who: str, address: str, did: str, what: str, receipt: bytes) -> None:
@@ -239,18 +263,38 @@ class AuditLog:
         query: str = "",
     ) -> None:
         """Note it; it is on disk within `EVERY` seconds."""
-        who = principal.owner or "operator"
-        what, result = what[:LONGEST_WHAT], result[:LONGEST_RESULT]
-        record = {"who": who, "from": principal.address, "did": did, "what": what, "result": result}
+        record = _record(principal, did, what, result)
         if result.startswith("refused"):
             if not self._is_first(tuple(record.values())):
                 return
-        elif not self._may_record(principal):
-            self._done_unrecorded.add(f"{who} ({did})")
+        elif not self._may_record(principal, did):
             return
         if query and self.documents:
             record["query"] = query[:LONGEST_QUERY]
-        self._put(record)
+        self._put(_of_request(record))
+
+    def intend(self, principal: Principal, did: str, what: str) -> bool:
+        if not self._may_record(principal, did, number=2.0):  # This one, and what becomes of it.
+            return False
+        self._put(_of_request(_record(principal, did, what, ASKED)))
+        return True
+
+    def settle(self, principal: Principal, did: str, what: str, result: str) -> None:
+        self._put(_of_request(_record(principal, did, what, result)))
+
+    async def on_disk(self) -> None:
+        if self.failing:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KEPT_WITHIN):
+                await self._next_writing()
+
+    def _next_writing(self) -> "asyncio.Future[None]":
+        """What is done when all that waits now is on the disk: it is written at once."""
+        written = asyncio.get_running_loop().create_future()
+        self._keeping.append(written)
+        self._hurry.set()
+        return written
 
     def note_documents(
         self, who: str, address: str, did: str, event: Notification, *, to: str = ""
@@ -277,9 +321,7 @@ class AuditLog:
             raise self._not_kept("too many records wait to be written")
         kept_record = {"time": _now(), **record, "receipt": text}
         self._waiting.append(kept_record)
-        kept = asyncio.get_running_loop().create_future()
-        self._keeping.append(kept)
-        self._hurry.set()
+        kept = self._next_writing()
         try:
             async with asyncio.timeout(KEPT_WITHIN):
                 await kept
@@ -316,15 +358,21 @@ class AuditLog:
             return
         self._waiting.append({"time": _now(), **record})
 
-    def _may_record(self, principal: Principal) -> bool:
-        """Whether what *principal* changed has a record of its own: of operators always."""
+    def _may_record(self, principal: Principal, did: str, number: float = 1.0) -> bool:
+        """Whether what *principal* changed has records of its own, so many: of operators always.
+        Else it is counted."""
         if not (principal.limits.guarded or principal.limits.quotas):
             return True
-        now = time.monotonic()
-        stranger = principal.owner.startswith(ANONYMOUS)
+        now, owner = time.monotonic(), principal.owner
+        stranger = owner.startswith(ANONYMOUS)
         together = ANONYMOUS if stranger else principal.tenant
         each, together_too = self._done_each, self._done_all
-        return each.allows(principal.owner, now) and together_too.allows(together, now)
+        if each.allows(owner, now, number=number) and together_too.allows(
+            together, now, number=number
+        ):
+            return True
+        self._done_unrecorded.add(f"{_named(principal)} ({did})")
+        return False
 
     def _is_first(self, refusal: tuple[str, ...]) -> bool:
         now = time.monotonic()
@@ -519,6 +567,24 @@ class _Sum:
         self.others = 0
         return {"who": "gateway", "from": "", "did": self._did, "what": most, "result": "done",
                 "again": number}  # fmt: skip
+
+
+def _named(principal: Principal) -> str:
+    return principal.owner or "operator"
+
+
+def _record(principal: Principal, did: str, what: str, result: str) -> dict[str, Any]:
+    return {
+        "who": _named(principal), "from": principal.address, "did": did,
+        "what": what[:LONGEST_WHAT], "result": result[:LONGEST_RESULT],
+    }  # fmt: skip
+
+
+def _of_request(record: dict[str, Any]) -> dict[str, Any]:
+    """*record*, with the id of the request that is carried out, where that has one."""
+    if request := current_request():
+        record["request"] = request
+    return record
 
 
 def _named_in(payload: bytes) -> tuple[list[RegistryObject], list[str]]:

@@ -29,6 +29,7 @@ from gateway.routes import BoundRouter, Routes
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.security.rights import Right
 from gateway.soap.http import describe_soap, soap_routes
+from gateway.web.changes import ChangeMiddleware
 from gateway.web.dependencies import ASKING, Asking, asking_for
 from gateway.web.events import describe_events
 from gateway.web.health import METRICS, READINESS, health_router, metrics_router
@@ -103,8 +104,10 @@ class _Application(FastAPI):
     private: tuple[str, ...] = ()
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Put what makes answers private around all, also around what answers to errors."""
-        return PrivateMiddleware(super().build_middleware_stack(), self.private)
+        """Put what makes answers private, and what notes changes, around all, also around what
+        answers to errors."""
+        noting = ChangeMiddleware(super().build_middleware_stack(), self.state.http)
+        return PrivateMiddleware(noting, self.private)
 
     def openapi(self) -> dict[str, Any]:
         if self.described is not None:
@@ -133,6 +136,7 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.private = PRIVATE if public else ()
+    app.state.http = site.asking.http
     # Of those who see to it that we live no right is asked.
     bound.append(BoundRouter(health_router, READINESS.of(site.readiness), None))
     if administration:
@@ -165,17 +169,19 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
     return app
 
 
-_guarded: dict[tuple[int, Right | None, Right | None, bool], Sequence[BaseRoute]] = {}
+_guarded: dict[tuple[int, Right | None, Right | None, bool, bool], Sequence[BaseRoute]] = {}
 
 
 def _routes_of(one: BoundRouter) -> Sequence[BaseRoute]:
     """The routes of a router, which ask for its rights. They are made once for all applications of
     this process, as the router is: to build those of all routers takes FastAPI 50 ms."""
-    key = (id(one.router), one.right, one.reading, one.tenants)
+    noting = not one.asks_administration
+    key = (id(one.router), one.right, one.reading, one.tenants, noting)
     if key not in _guarded:
         asks = []
         if one.right is not None:
-            asks.append(Depends(asking_for(one.right, one.reading, tenants=one.tenants)))
+            asking = asking_for(one.right, one.reading, tenants=one.tenants, notes_changes=noting)
+            asks.append(Depends(asking))
         outer = APIRouter()
         outer.include_router(one.router, dependencies=asks, max_body_size=API_BODY)
         _guarded[key] = outer.routes

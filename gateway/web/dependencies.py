@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, HTTPException, Request
-from starlette.types import Scope
 
 from adapters import AdapterUnavailable
 from filters import Reason, Refused
@@ -20,7 +19,9 @@ from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification
 from gateway.security.principals import Identity, Principal
 from gateway.security.rights import Right
+from gateway.web.changes import begin_change
 from gateway.web.csrf import refuse_other_origins
+from gateway.web.session_cookies import session_token
 
 if TYPE_CHECKING:  # Imported where there is a file of identities.
     from gateway.security.sessions import Sessions
@@ -30,11 +31,6 @@ LOOK = 0.2
 ASK_AGAIN = 1.0
 """Seconds after which the sender of a request is identified again, whose answer has no end: its key
 or token may have expired. What was verified is remembered, so that this takes microseconds."""
-COOKIE = "__Host-dragoman"
-"""The cookie of a session: for this host alone, over HTTPS or on loopback, out of reach of scripts
-(RFC 6265bis, section 4.1.3.2)."""
-IN_CONSOLE = "dragoman.console"
-"""A member of the scope of requests that the console itself makes of the administration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +120,6 @@ def _id_in(request: Request) -> str:
     return " ".join(map(str, request.path_params.values()))
 
 
-def session_token(scope: Scope) -> str | None:
-    """The token of the session that a request of the console has; None where it has none, or is of
-    another kind: a cookie proves nothing to the JSON administration itself, where a page of another
-    site could have a browser send it."""
-    if not (scope["path"].startswith("/console") or scope.get(IN_CONSOLE)):
-        return None
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            for pair in value.split(b";"):
-                key, _, token = pair.strip().partition(b"=")
-                if key == COOKIE.encode():
-                    return str(token, "latin-1")
-    return None
-
-
 ASKING = Dependency[Asking]()
 MASK = Dependency[Mask]()
 Masking = Annotated[Mask, Depends(MASK)]
@@ -148,12 +129,17 @@ Asked = Annotated[Asking, Depends(ASKING)]
 
 
 def asking_for(
-    right: Right, reading: Right | None = None, *, tenants: bool = False
+    right: Right,
+    reading: Right | None = None,
+    *,
+    tenants: bool = False,
+    notes_changes: bool = True,
 ) -> Callable[..., Awaitable[None]]:
     """A dependency that refuses who has no *right* to a route, or to one that only reads, where
     that is another: *reading*; and everybody where that must be signed or encrypted, which nothing
     here can be. Where it is not for *tenants*, those of others than the default one
-    find nothing at any route but those that are open to them."""
+    find nothing at any route but those that are open to them. Where it *notes changes*, the audit
+    log has what was asked for before it is done, and then what became of it."""
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
@@ -163,7 +149,7 @@ def asking_for(
         principal = None
         try:
             principal = await asking.principal(request)
-            if principal.tenant and not (tenants or _is_open_to_tenants(request)):
+            if principal.tenant and not (tenants or _is_marked(request, "open_to_tenants")):
                 raise HTTPException(404)
             authorise(principal, wanted)
             asking.demands.check_plain(request.scope["path"], wanted)
@@ -171,8 +157,9 @@ def asking_for(
             sender = principal or asking.of_connection(request)
             note_refusal(asking.audit, sender, route_of(request), _id_in(request), refused)
             raise
-        if not reads and wanted is Right.OPERATE:
-            asking.audit.note(principal, route_of(request), _id_in(request), "allowed")
+        changes = not (reads or _is_marked(request, "changing_nothing"))
+        if changes and notes_changes and wanted is Right.OPERATE:
+            await begin_change(request, asking.audit, principal, route_of(request))
 
     return authorise_sender
 
@@ -181,14 +168,10 @@ async def administrator(request: Request, asking: Asked) -> Principal:
     """Who sends *request*, if it may everything.
 
     Raises:
-        Refused: It may not.
+        Refused: It may not; the audit log says so where it says what became of the change.
     """
     principal = await asking.principal(request)
-    try:
-        authorise_administrator(principal)
-    except Refused as refused:
-        note_refusal(asking.audit, principal, route_of(request), _id_in(request), refused)
-        raise
+    authorise_administrator(principal)
     return principal
 
 
@@ -196,10 +179,10 @@ Administrator = Annotated[Principal, Depends(administrator)]
 """A parameter of routes that change who may do what."""
 
 
-def _is_open_to_tenants(request: Request) -> bool:
-    """Whether the route of *request* was marked by `gateway.routes.open_to_tenants`."""
+def _is_marked(request: Request, mark: str) -> bool:
+    """Whether the route of *request* was marked so, as by `gateway.routes.open_to_tenants`."""
     route = request.scope.get("route")
-    return getattr(getattr(route, "endpoint", None), "open_to_tenants", False) is True
+    return getattr(getattr(route, "endpoint", None), mark, False) is True
 
 
 async def tenant_seen(request: Request, asking: Asked) -> str | None:

@@ -36,7 +36,7 @@ class JsonRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             if has_body:
-                request = _StrictRequest(request.scope, request.receive)
+                request = StrictRequest(request.scope, request.receive)
                 _check_media_type(request)
             return await answered_in_time(handle(request))
 
@@ -59,14 +59,21 @@ class JsonRoute(APIRoute):
         await super().handle(scope, receive, send_problem)
 
 
-class _StrictRequest(Request):
+class StrictRequest(Request):
+    """A request whose body is JSON that has one reading. It is read once."""
+
+    _value: Any
+    _is_read = False
+
     async def json(self) -> Any:
-        try:
-            value = read_json(await self.body())
-        except Refused as refused:
-            raise HTTPException(400, refused.text) from None
-        check_texts(value)
-        return value
+        if not self._is_read:
+            try:
+                value = read_json(await self.body())
+            except Refused as refused:
+                raise HTTPException(400, refused.text) from None
+            check_texts(value)
+            self._value, self._is_read = value, True
+        return self._value
 
 
 def check_texts(value: Any) -> None:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from gateway.security.identities import Name, RightName, TenantName
-from gateway.web.dependencies import Administrator, Asked
+from gateway.web.dependencies import Administrator
 from gateway.web.identities import Identities
 from gateway.web.parameters import PAGE, After, Limit, page_of
 from gateway.web.validation import JsonRoute
@@ -53,14 +53,13 @@ async def list_keys(identities: Identities, after: After = "", limit: Limit = PA
 
 @router.post("", status_code=201)
 async def add_key(
-    wanted: KeyRequest, identities: Identities, asking: Asked, administrator: Administrator
+    wanted: KeyRequest, identities: Identities, administrator: Administrator
 ) -> NewKeyView:
     """Make a key of a user, and tell it, this once: the store has no more than its hash."""
     expires = None
     if wanted.days is not None:
         expires = (datetime.now(UTC) + timedelta(days=wanted.days)).replace(microsecond=0)
     key, id_ = await identities.add_key(wanted.user, administrator.owner, wanted.may or (), expires)
-    asking.audit.note(administrator, "made a key", f"{id_} of {wanted.user}")
     return NewKeyView(id=id_, key=key)
 
 
@@ -69,12 +68,10 @@ async def rotate_key(
     id: Id,
     wanted: RotationRequest,
     identities: Identities,
-    asking: Asked,
     administrator: Administrator,
 ) -> NewKeyView:
     """Make a key like one of the store, which is taken for some hours more."""
     key, new_id = await identities.rotate_key(id, administrator.owner, wanted.hours)
-    asking.audit.note(administrator, "made a key", f"{new_id} in place of {id}")
     return NewKeyView(id=new_id, key=key)
 
 

@@ -13,7 +13,7 @@ from gateway.delivery.send_again import SendAgain
 from gateway.http import HttpLimits, client_certificate
 from gateway.observing.attempts import AttemptLog
 from gateway.observing.subscribe_requests import SubscribeRequests
-from gateway.routes import Dependency, open_to_tenants
+from gateway.routes import Dependency, changing_nothing, open_to_tenants
 from gateway.security.identify import without_limits
 from gateway.security.principals import tenant_of
 from gateway.soap.service import SoapService
@@ -321,6 +321,7 @@ async def send_again(
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)
 @open_to_tenants
+@changing_nothing
 async def explain(entry: Named, asked: Asked, parts: Given, tenant: TenantSeen) -> list[StepView]:
     """Why a subscription gets messages or does not, step by step; with a `payload`, whether it
     would get that. Of the consumer's address a tenant is told whether it may be sent to, and not

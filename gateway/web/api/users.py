@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from gateway.security.identities import Name, TenantName
 from gateway.security.passwords import MAX_LENGTH
-from gateway.web.dependencies import Administrator, Asked
+from gateway.web.dependencies import Administrator
 from gateway.web.identities import Identities
 from gateway.web.parameters import PAGE, Limit, page_of
 from gateway.web.validation import JsonRoute
@@ -51,7 +51,7 @@ async def list_users(
 
 @router.post("", status_code=201)
 async def keep_user(
-    wanted: UserRequest, identities: Identities, asking: Asked, administrator: Administrator
+    wanted: UserRequest, identities: Identities, administrator: Administrator
 ) -> UserView:
     """Keep a user in the store, or give one that there is another password, other roles or another
     tenant. It takes a rule that lets the sender do everything."""
@@ -64,7 +64,6 @@ async def keep_user(
         roles=wanted.roles,
         tenant=wanted.tenant,
     )
-    asking.audit.note(administrator, "kept the user", wanted.name)
     views = user_views(identities.in_force)
     return next(one for one in views if one.name == wanted.name)
 

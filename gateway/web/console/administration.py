@@ -14,7 +14,7 @@ from fastapi import HTTPException, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.web.dependencies import IN_CONSOLE
+from gateway.web.session_cookies import IN_CONSOLE
 
 ROOT = "/api/v1"
 _OF_THE_FORM = frozenset({b"content-length", b"content-type", b"transfer-encoding"})

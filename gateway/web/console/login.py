@@ -16,8 +16,9 @@ from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
 from gateway.web.csrf import refuse_other_origins
-from gateway.web.dependencies import COOKIE, Asking, session_token
+from gateway.web.dependencies import Asking
 from gateway.web.refusals import headers_of, status_of
+from gateway.web.session_cookies import COOKIE, session_token
 
 HOME = "/console"
 Leave: TypeAlias = Callable[[Request, str], Awaitable[Response | None]]

@@ -16,7 +16,8 @@ from gateway.web.console.login import HOME, Login, first_of
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
 from gateway.web.csrf import refuse_other_origins
-from gateway.web.dependencies import COOKIE, Asking
+from gateway.web.dependencies import Asking
+from gateway.web.session_cookies import COOKIE
 
 BEGIN, BACK = f"{LOGIN}/openid", f"{LOGIN}/openid/back"
 BACK_OF_ONE = f"{BACK}/{{tag}}"

@@ -92,7 +92,14 @@ class ConsoleRoom(Room):
             table_pages.router,
         ):
             # They show what the administration answers to whoever asks for them.
-            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ, tenants=True)
+            yield BoundRouter(
+                router,
+                self._given,
+                Right.OPERATE,
+                reading=Right.READ,
+                tenants=True,
+                asks_administration=True,
+            )
 
     def _login_routes(self, sessions: "Sessions") -> Routes:
         from gateway.web.console.login import Login

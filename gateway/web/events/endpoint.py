@@ -29,6 +29,7 @@ from gateway.security.intake import EVENTS
 from gateway.security.principals import Principal
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_named
+from gateway.web.csrf import is_of_another_site
 from gateway.web.refusals import PROBLEM, headers_of, problem, status_of
 from mediation.cloudevents import BATCH, MOST_IN_BATCH, STRUCTURED, notification_of, read_message
 from mediation.model.messages import Notification
@@ -91,6 +92,8 @@ class EventEndpoint:
             await _respond(send, 200, _permission(scope["headers"], principal))
             return
         try:
+            if is_of_another_site(scope):
+                raise HttpRefusal(403, "Events are not taken from another site's page.")
             try:
                 principal = await self._identification.identify(facts)
             except Refused as refused:

@@ -28,6 +28,7 @@ from gateway.security.identify import anonymous
 from gateway.security.principals import OF_NAMED, OF_TRUSTED, Limits, Principal, owner_in
 from mediation.model.messages import Notification
 from tests.rigs.document_metadata import document, submission
+from tests.rigs.waiting import until
 
 MOLE, OTHER = anonymous("192.0.2.1", trusted=False), anonymous("192.0.2.2", trusted=False)
 
@@ -313,7 +314,7 @@ def test_a_flood_of_changes_is_summed_up(tmp_path: Path) -> None:
     for each in range(9000):
         log.note(of("acme", "mole"), "Renew", f"to {each}")
     for each in range(9000):
-        log.note(of("acme", f"m{each}"), "Renew", "\x01" * 2600, "allowed")
+        log.note(of("acme", f"m{each}"), "Renew", "\x01" * 2600)
         if not each % 1000:
             log.write()
     others = (of("zeta", "a"), of("", "b"), MOLE, of("", "boss", OF_TRUSTED))
@@ -333,6 +334,51 @@ def test_a_flood_of_changes_is_summed_up(tmp_path: Path) -> None:
     assert summed["again"] == 18_000 - len(mine)
     first = f"{owner_in('acme', 'user:mole')} (Renew): "
     assert summed["what"].startswith(first)
+
+
+def test_a_flood_of_intents_is_summed_up(tmp_path: Path) -> None:
+    """What becomes of each that has a record has one, too, of both together as many as of others;
+    of what is counted there is none."""
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    for each in range(3000):
+        if log.intend(of("acme", "mole"), "DELETE", f"x{each}"):
+            log.settle(of("acme", "mole"), "DELETE", f"x{each}", "refused: 404 None")
+    for _ in range(1500):
+        assert log.intend(of("", "boss", OF_TRUSTED), "DELETE", "x"), "of operators all"
+    log.record_counts()
+    log.write()
+    records = list(read_records(path))
+    mine = [one for one in records if one["who"] == owner_in("acme", "user:mole")]
+    asked = [one["what"] for one in mine if one["result"] == audit.ASKED]
+    ended = [one["what"] for one in mine if one["result"] != audit.ASKED]
+    assert asked == ended and len(mine) < audit.DONE_EACH_AT_ONCE + 100
+    [summed] = [one for one in records if one["did"] == audit.DONE_UNRECORDED]
+    assert summed["again"] == 3000 - len(asked)
+
+
+async def test_a_full_disk_stops_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may change nothing makes no room on it. The line is there once the disk has room."""
+    log = opened(tmp_path / "audit.jsonl")
+    running = asyncio.create_task(log.run())
+
+    def full(*_: object) -> None:
+        raise OSError("full")
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(audit, "_append", full)
+            patch.setattr(audit, "KEPT_WITHIN", 0.05)
+            for each in range(2):
+                assert log.intend(MOLE, "POST", str(each))
+                await log.on_disk()
+            assert log.failing
+        await until(lambda: not log._waiting)
+        assert log.intend(MOLE, "POST", "2")
+        await log.on_disk()
+        assert [one["what"] for one in read_records(log.path)] == ["0", "1", "2"]
+    finally:
+        running.cancel()
 
 
 @given(st.text(max_size=3000), st.text(max_size=3000), st.booleans())
