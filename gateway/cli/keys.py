@@ -42,7 +42,7 @@ def list_keys(
             row["user"],
             " ".join(row["may"] or ()) or "all of the user",
             moment(row["expires"]) if row["expires"] else "-",
-            "expired" if row["expired"] else "valid",
+            row["state"],
             *(row[name.replace(" ", "_")] for name in more),
         ]
         for row in rows

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
-from typing import TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -35,8 +35,10 @@ class UserView(_KeptView):
     """A user."""
 
     name: str
-    password: bool = Field(description="Whether it has one.")
-    digest: bool = Field(description="Whether it may prove that by a digest of WS-Security.")
+    proofs: list[Literal["password", "digest", "key", "certificate"]] = Field(
+        description="How it may prove that it is this user; a digest is of WS-Security."
+    )
+    password: bool
     keys: int
     certificates: int
     roles: list[str]
@@ -50,6 +52,7 @@ class KeyView(_KeptView):
     user: str
     may: list[str] | None = Field(description="Null: all that its user may.")
     expires: datetime | None
+    state: Literal["valid", "expired"]
     expired: bool
 
 
@@ -108,14 +111,27 @@ def user_views(found: IdentitiesInForce) -> Iterator[UserView]:
     for user, kept in users:
         yield UserView(
             name=user.name,
+            proofs=list(_proofs(user, keys, certificates)),
             password=user.password is not None,
-            digest=user.digest is not None,
             keys=keys[user.name],
             certificates=certificates[user.name],
             roles=list(user.roles),
             tenant=user.tenant,
             **kept,
         )
+
+
+def _proofs(
+    user: User, keys: Counter[str], certificates: Counter[str]
+) -> Iterator[Literal["password", "digest", "key", "certificate"]]:
+    if user.password is not None:
+        yield "password"
+    if user.digest is not None:
+        yield "digest"
+    if keys[user.name]:
+        yield "key"
+    if certificates[user.name]:
+        yield "certificate"
 
 
 def key_views(found: IdentitiesInForce) -> Iterator[KeyView]:
@@ -128,6 +144,7 @@ def key_views(found: IdentitiesInForce) -> Iterator[KeyView]:
             user=key.user,
             may=list(key.may) if key.may is not None else None,
             expires=key.expires,
+            state="expired" if is_expired(key.expires) else "valid",
             expired=is_expired(key.expires),
             **kept,
         )

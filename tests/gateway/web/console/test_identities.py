@@ -50,7 +50,11 @@ async def test_in_a_browser(page: Page, tmp_path: Path) -> None:
             await page.go(f"{run.url}/console/{name}")
             await page.says("user:administrator")
             await page.says(title)
-            assert not await page.findings()
+            for width in (400, 1300):
+                await page.show("light", width)
+                assert not await page.findings()
+                wider = "document.documentElement.scrollWidth - window.innerWidth"
+                assert await page.evaluate(wider) <= 0, (name, width)
         await page.go(f"{run.url}/console/users")
         await page.do("document.querySelector('main [value=maria]').click()")
         await page.do(
