@@ -36,7 +36,7 @@ class UserView(_KeptView):
 
     name: str
     password: bool = Field(description="Whether it has one.")
-    digest: bool = Field(description="Whether it may prove that by a digest of WS-Security.")
+    digest: bool = Field(description="Whether it may prove that by a digest.")
     keys: int
     certificates: int
     roles: list[str]
