@@ -74,7 +74,8 @@ class Relays:
 
     Args:
         tokens: Those that there are, and where what is posted to each goes.
-        authorise_sender: Refuses who may not publish; `RelayUnknown` to whom there are no relays.
+        authorise_sender: Refuses who may not publish; `RelayUnknown` to whom there are no relays;
+            `HttpRefusal` who has to say who it is.
     """
 
     def __init__(
@@ -121,6 +122,9 @@ class Relays:
             await self._authorise_sender(scope)
         except RelayUnknown:
             raise self._unknown() from None
+        except HttpRefusal:
+            self._count("refused")
+            raise
         except Refused as refused:
             self._count("refused")
             raise HttpRefusal(403, refused.text) from None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from filters import Refused
+from filters import Reason, Refused
 from gateway.channels.channel_filters import Evaluate
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
@@ -16,7 +16,7 @@ from gateway.channels.relay_tokens import RelayTokens, RelayUnknown
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy, Transport
 from gateway.exchange import Handlers
-from gateway.http import HttpLimits, HttpSettings, transport_facts
+from gateway.http import HttpLimits, HttpRefusal, HttpSettings, request_of, transport_facts
 from gateway.model.channels import Channel
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
@@ -107,6 +107,9 @@ class RelayRoom(Room):
                 authorise(sender, Right.PUBLISH)
             except Refused as refused:
                 note_refusal(audit, sender, "relayed", "", refused)
+                if refused.reason is Reason.NOT_IDENTIFIED:
+                    offered = identification.challenges(request_of(scope, http))
+                    raise HttpRefusal(401, refused.text, challenges=offered) from refused
                 raise
 
         configured = [(one.token.get_secret_value(), one.location) for one in settings.relays]

@@ -70,8 +70,8 @@ def add_one_user(
         bool,
         typer.Option(
             "--digest",
-            help="It may prove the password by a digest of WS-Security, as devices do: it is kept, "
-            "encrypted.",
+            help="It may prove the password by a digest, of WS-Security or of HTTP (RFC 7616), as "
+            "devices do: it is kept, encrypted.",
         ),
     ] = False,
     tenant: TenantOption = None,

@@ -4,11 +4,13 @@ from gateway.http.acknowledged_bytes import answer_without_end, until_gone, was_
 from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
 from gateway.http.forwarded import (
+    REQUEST,
     HttpSettings,
     client_address,
     client_certificate,
     from_proxy,
     public_base,
+    request_of,
     transport_facts,
 )
 from gateway.http.gate import ConnectionGate
@@ -19,6 +21,7 @@ from gateway.http.protocol import HardenedProtocol, hardened
 from gateway.http.refusal import HttpRefusal, header_value, send_refusal
 
 __all__ = [
+    "REQUEST",
     "AliasMiddleware",
     "ConnectionGate",
     "HardenedProtocol",
@@ -38,6 +41,7 @@ __all__ = [
     "parse_media_type",
     "public_base",
     "read_body",
+    "request_of",
     "send_refusal",
     "soap_media_type",
     "transport_facts",

@@ -11,12 +11,13 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from starlette.types import Scope
 
 from gateway.http.acknowledged_bytes import CONNECTION, Connection
 from gateway.model.hosts import host_in_url
+from gateway.security.http_digest import HttpRequest
 from gateway.security.identify import TransportFacts
 from gateway.security.networks import Networks
 
@@ -27,6 +28,8 @@ _PAIR = re.compile(
 )
 """One of the pairs of an element, or none between two semicolons."""
 _MAX_HOPS = 16
+REQUEST = "dragoman.request"
+"""The member of a scope that has its `HttpRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,21 @@ def transport_facts(scope: Scope, settings: HttpSettings) -> TransportFacts:
         client_address(scope, settings),
         certificate=client_certificate(scope, settings),
         headers=scope["headers"],
+        request=request_of(scope, settings),
     )
+
+
+def request_of(scope: Scope, settings: HttpSettings) -> HttpRequest:
+    """The method and the target of *scope*, as they were sent; the same each time, because of some
+    credentials it is remembered with it that they have counted."""
+    found: HttpRequest | None = scope.get(REQUEST)
+    if found is None:
+        path = scope.get("raw_path") or quote(scope["path"]).encode()
+        query = scope["query_string"]
+        target = str(path + b"?" + query if query else path, "latin-1")
+        public_path = urlsplit(settings.public_url or "").path.rstrip("/")
+        scope[REQUEST] = found = HttpRequest(scope["method"], target, public_path)
+    return found
 
 
 def from_proxy(scope: Scope, settings: HttpSettings) -> bool:

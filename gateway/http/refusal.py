@@ -1,6 +1,6 @@
 """Refusals that HTTP itself has a word for, and what may stand in a header."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from starlette.types import Send
@@ -15,10 +15,18 @@ class HttpRefusal(Exception):
         status: 400 to 599.
         text: One short sentence for the peer. It never repeats input.
         headers: What the status needs: ``Allow``, ``Retry-After``, ...
+        challenges: The values of a field ``WWW-Authenticate`` each.
     """
 
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        text: str,
+        headers: Mapping[str, str] | None = None,
+        challenges: Sequence[str] = (),
+    ) -> None:
         super().__init__(text)
+        self.challenges = challenges
         self.status = status
         self.text = text
         self.headers = dict(headers or {})
@@ -47,7 +55,10 @@ async def send_refusal(send: Send, refusal: HttpRefusal) -> None:
         {
             "type": "http.response.start",
             "status": refusal.status,
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "headers": [
+                *((name.encode(), value.encode()) for name, value in headers.items()),
+                *((b"www-authenticate", one.encode()) for one in refusal.challenges),
+            ],
         }
     )
     await send({"type": "http.response.body", "body": body})

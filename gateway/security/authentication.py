@@ -3,6 +3,7 @@
 Authorization: Bearer drg_...      an API key
 Authorization: Bearer eyJ...       a token of an issuer
 Authorization: Basic ...           a user and a password (RFC 7617)
+Authorization: Digest ...          a user, and that it knows the password (RFC 7616): `http_digest`
 X-API-Key: drg_...                 an API key, for programs that cannot set the other
 what a package verifies            asked first: `gateway.security.identity_plugins`
 """
@@ -11,7 +12,7 @@ import asyncio
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,14 @@ import structlog
 from filters import Reason, Refused
 from gateway.security.api_key_hashes import PREFIX, hash_api_key
 from gateway.security.certificate_proofs import CertificateProofs
+from gateway.security.http_digest import (
+    CredentialsUnreadable,
+    HttpRequest,
+    Nonces,
+    ProvedDigest,
+    challenges,
+    read_digest,
+)
 from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
 from gateway.security.identity_plugins import (
     DEADLINE,
@@ -50,8 +59,11 @@ REMEMBERED = 300.0
 """Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
 the signature of a token 0.1 ms."""
 _MOST_REMEMBERED = 4096
+OF_NONCES = b"dragoman: nonces of HTTP Digest"
+"""What the key of nonces is derived for, from that of the passwords."""
 _log = structlog.get_logger("dragoman.identity")
 _WRONG_PASSWORD = "The user or the password is wrong."
+_NOT_TAKEN = "The credentials are of no kind that is taken: Bearer, Basic."
 
 
 class NotIdentified(Refused):
@@ -69,12 +81,19 @@ class Authentication:
 
     Attributes:
         documents: Those of the issuers.
+        count_nonce: Notes that a user has used a nonce so many times; returns False where it was
+            used as often before, at any gateway of the store. None: no store is there, and no
+            Digest of HTTP is taken.
     """
 
     def __init__(self, identities: Identities, path: Path, documents: IssuerDocuments) -> None:
         self.documents = documents
         self._folder = path.parent
+        self.count_nonce: Callable[[str, bytes, int], Awaitable[bool]] | None = None
         self._kept = PasswordCipher(key_file(path))
+        self._nonces: Nonces | None = None
+        self._decoy: str | None = None
+        """A password, encrypted: for who keeps none, so that the answer takes as long."""
         self._passwords = Passwords()
         self._lately = VerifiedPasswords()
         self._failures = Failures()
@@ -99,12 +118,42 @@ class Authentication:
         self._verified.clear()
         self._lately.keep_of(identities.user_of_name)
         self._certificates = CertificateProofs(identities, self._folder)
+        self._use_digests(any(user.digest is not None for user in identities.users))
+
+    def _use_digests(self, kept: bool) -> None:
+        """Take digests where a password is *kept* for them, and the key is here. Nonces are made
+        with a key derived from that of the passwords: whoever can check a response has it."""
+        key = self._kept.derive(OF_NONCES) if kept else None
+        self._nonces = Nonces(key) if key is not None else None
+        if key is not None and self._decoy is None:
+            self._decoy = self._kept.make_decoy()
+
+    @property
+    def takes_digests(self) -> bool:
+        """Whether a user may prove a password by Digest of HTTP."""
+        return self._nonces is not None and self.count_nonce is not None
+
+    def challenges(self, *, stale: bool = False) -> Sequence[str]:
+        """The challenges of Digest, with a new nonce; none where nobody could answer one.
+
+        Args:
+            stale: The client's credentials were right, but for their nonce.
+        """
+        if self._nonces is None or self.count_nonce is None:
+            return ()
+        return challenges(self._nonces.make(time.time()), stale=stale)
 
     async def of_headers(
-        self, headers: Iterable[tuple[bytes, bytes]], address: str
+        self,
+        headers: Iterable[tuple[bytes, bytes]],
+        address: str,
+        request: HttpRequest | None = None,
     ) -> Identity | None:
         """Return whom the credentials in *headers* prove, which came from *address*; None where
         there are none.
+
+        Args:
+            request: What the headers are of: without it, no Digest of HTTP is taken.
 
         Raises:
             NotIdentified: They prove nothing.
@@ -123,6 +172,8 @@ class Authentication:
         scheme, _, value = str(found[0], "latin-1").strip().partition(" ")
         scheme, value = scheme if not value else scheme.lower(), value.strip()
         text = f"{scheme} {value}" if value else scheme  # However it is spelt, it is the same.
+        if scheme == "digest" and request is not None:  # It counts once: nothing is remembered.
+            return await self._of_http_digest(value, request, address)
         digest = hashlib.sha256(text.encode()).digest()
         known = self._verified.get(digest)
         if known is not None and known.until > time.time():
@@ -242,12 +293,55 @@ class Authentication:
         self._failures.check(*who)
         user = self.identities.user_of_name.get(name)
         kept = user.digest if user is not None else None
-        password = self._kept.decrypt(kept) if kept is not None else ""
+        sealed = kept or self._decoy
+        password = self._kept.decrypt(sealed) if sealed is not None else ""
         if not proves(password) or user is None or kept is None:
             self._failures.count(*who)
             self._count("digest")
             raise NotIdentified(_WRONG_PASSWORD)
         return Identity(who[0], frozenset(user.roles), tenant=user.tenant)
+
+    async def _of_http_digest(self, text: str, request: HttpRequest, address: str) -> Identity:
+        """Return whose digest of *request* the parameters *text* are.
+
+        Whether a nonce is good is said to who knows the password alone: to anybody else an old one
+        and one of another gateway look as any other.
+
+        Raises:
+            NotIdentified: They prove nothing.
+            Refused: ``RATE``, ``UNAVAILABLE``.
+        """
+        if self._nonces is None or self.count_nonce is None:
+            raise NotIdentified(_NOT_TAKEN)
+        if request.proved is not None and request.proved.text == text:
+            return self._prove_again(request.proved)
+        try:
+            said = read_digest(text)
+        except CredentialsUnreadable as unreadable:
+            raise NotIdentified(str(unreadable)) from unreadable
+        if not request.is_for(said.uri):
+            raise NotIdentified("The credentials are of another request: their uri.")
+        self.of_digest(said.user, partial(said.is_of, method=request.method), address)
+        kept = self.identities.user_of_name[said.user].digest or ""
+        request.stale = not (
+            self._nonces.is_fresh(said.nonce, time.time())
+            and await self.count_nonce(said.user, said.nonce.encode(), said.count)
+        )
+        if request.stale:
+            raise NotIdentified("The nonce is old, or was used as often: answer the new one.")
+        request.proved = ProvedDigest(text, said.user, kept)
+        return self._prove_again(request.proved)
+
+    def _prove_again(self, proved: ProvedDigest) -> Identity:
+        """Return who *proved*, of a request that is looked at again, is now: its nonce has counted.
+
+        Raises:
+            NotIdentified: The user has another password now, or is gone.
+        """
+        user = self.identities.user_of_name.get(proved.user)
+        if user is None or user.digest != proved.kept:
+            raise NotIdentified(_WRONG_PASSWORD)
+        return self._user(proved.user)
 
     def of_certificate(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no
@@ -325,7 +419,7 @@ class Authentication:
         if scheme.lower() == "basic":
             name, password = _basic(value)
             return await self.of_password(name, password, address)
-        raise NotIdentified("The credentials are of no kind that is taken: Bearer, Basic.")
+        raise NotIdentified(_NOT_TAKEN)
 
     def of_key(self, text: str) -> Identity:
         """Return whose API key *text* is.

@@ -9,11 +9,12 @@ A transport identifies before the envelope is read, because the principal decide
 may be parsed, and who pays for it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from filters import Topic
+from filters import Reason, Refused, Topic
+from gateway.security.http_digest import HttpRequest
 from gateway.security.networks import Networks
 from gateway.security.principals import (
     ANONYMOUS,
@@ -47,7 +48,8 @@ if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without
     from gateway.security.identities import Identities
 
 CHALLENGE = 'Bearer realm="dragoman", Basic realm="dragoman", charset="UTF-8"'
-"""The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1)."""
+"""The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1).
+Where users keep passwords for digests, `Identification.challenges` has more."""
 _REMEMBERED = 4096
 """Addresses whose principals are kept: each event of a publisher has the same."""
 
@@ -67,12 +69,14 @@ class TransportFacts:
         proxied: A proxy of ours dialled there, and anybody may stand behind it.
         certificate: The certificate that it showed in TLS, in DER.
         headers: The fields of its request; none where the transport has none.
+        request: Its method and target; None where the transport is not HTTP.
     """
 
     address: str
     proxied: bool = False
     certificate: bytes | None = None
     headers: Iterable[tuple[bytes, bytes]] = ()
+    request: HttpRequest | None = None
 
 
 class Identification:
@@ -116,6 +120,26 @@ class Identification:
         """How many credentials proved nothing, by their kind."""
         return self.authentication.failed if self.authentication is not None else {}
 
+    def challenges(self, request: HttpRequest) -> Sequence[str]:
+        """How the sender of *request*, which is answered 401, may say who it is: the values of a
+        field ``WWW-Authenticate`` each. Those of Digest come first, because clients exist that look
+        at the first field alone (aiohttp)."""
+        if self.authentication is None:
+            return (CHALLENGE,)
+        return (*self.authentication.challenges(stale=request.stale), CHALLENGE)
+
+    def challenge_empty(self, principal: Principal) -> None:
+        """Have *principal*, who sent an empty body where that cannot be right, say who it is: curl,
+        and what is made with libcurl, sends none before it has the challenge of Digest.
+
+        Raises:
+            Refused: ``NOT_IDENTIFIED``: it is anonymous, and could answer one.
+        """
+        if self.authentication is None or not principal.owner.startswith(ANONYMOUS):
+            return
+        if self.authentication.takes_digests:
+            raise Refused(Reason.NOT_IDENTIFIED, "Say who you are: the body is empty.")
+
     def use(self, identities: "Identities") -> None:
         """Go by *identities* from now on."""
         if self.authentication is not None:
@@ -134,7 +158,7 @@ class Identification:
         """
         if self.authentication is None:
             return self.of_connection(facts)
-        identity = await self.authentication.of_headers(facts.headers, facts.address)
+        identity = await self.authentication.of_headers(facts.headers, facts.address, facts.request)
         if identity is None:
             return self.of_connection(facts)
         principal = self.principal_of(identity, facts)

@@ -6,10 +6,13 @@ has no password.
 """
 
 import contextlib
+import secrets
 from functools import cached_property
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from filters import Reason, Refused
 from gateway.atomic_files import create_file
@@ -50,6 +53,21 @@ class PasswordCipher:
         except (OSError, InvalidToken, ValueError):
             text = f"Its password was not encrypted with the key {self._path}: add it again."
             raise Refused(Reason.NOT_ALLOWED, text) from None
+
+    def derive(self, purpose: bytes) -> bytes | None:
+        """Return a key for *purpose*, which all gateways have that have the file; None where there
+        is no such file, or no key in it."""
+        try:
+            _ = self._fernet
+            key = self._path.read_bytes().strip()
+        except (OSError, Refused):
+            return None
+        return HKDF(SHA256(), length=32, salt=None, info=purpose).derive(key)
+
+    def make_decoy(self) -> str:
+        """Return a password of chance, encrypted: to be decrypted where a user has none, so that it
+        takes as long. `derive` says whether there is a key for it."""
+        return self._fernet.encrypt(secrets.token_hex(8).encode()).decode()
 
     @cached_property
     def _fernet(self) -> Fernet:

@@ -18,6 +18,7 @@ from gateway.http import (
     HttpSettings,
     public_base,
     read_body,
+    request_of,
     send_refusal,
     soap_media_type,
     transport_facts,
@@ -25,7 +26,7 @@ from gateway.http import (
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
-from gateway.security.identify import CHALLENGE, Identification
+from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,
@@ -176,15 +177,15 @@ class SoapEndpoint:
             return
         except Rejected as rejected:
             reply = self._service.refuse(rejected, self._principal(scope))
-            await _answer(send, reply, Packaging.NONE)
+            await self._answer(scope, send, reply, Packaging.NONE)
             return
         reply = await self._service.handle(inbound)
         if reply.handed_over is None:
-            await _answer(send, reply, inbound.packaging)
+            await self._answer(scope, send, reply, inbound.packaging)
             return
         delivered = False
         try:
-            await _answer(send, reply, inbound.packaging)
+            await self._answer(scope, send, reply, inbound.packaging)
             delivered = await was_delivered(scope, DELIVERED_WITHIN)
         finally:
             await reply.handed_over(delivered)
@@ -293,6 +294,8 @@ class SoapEndpoint:
             principal = await self._identification.identify(facts)
             admit = partial(self._admit_body, principal)
             octets = await read_body(receive, scope, self._limits, decoded=most, admit=admit)
+            if not octets:
+                self._identification.challenge_empty(principal)
         except Refused as refused:
             raise Rejected(Context(soap_hint(media_type)), refused) from refused
         if packaged:
@@ -322,18 +325,18 @@ class SoapEndpoint:
             identify_again=partial(self._identification.identify, facts),
         )
 
-
-async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
-    if not reply.body:
-        await _respond(send, reply.status, [], b"")
-        return
-    content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
-    headers = [(b"content-type", content_type.encode())]
-    if reply.status == 401:
-        headers.append((b"www-authenticate", CHALLENGE.encode()))
-    if reply.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
-    await _respond(send, reply.status, headers, body)
+    async def _answer(self, scope: Scope, send: Send, reply: Reply, packaging: Packaging) -> None:
+        if not reply.body:
+            await _respond(send, reply.status, [], b"")
+            return
+        content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
+        headers = [(b"content-type", content_type.encode())]
+        if reply.status == 401:
+            offered = self._identification.challenges(request_of(scope, self._settings))
+            headers += ((b"www-authenticate", one.encode()) for one in offered)
+        if reply.retry_after is not None:
+            headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
+        await _respond(send, reply.status, headers, body)
 
 
 async def _respond(

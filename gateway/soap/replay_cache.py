@@ -1,4 +1,5 @@
-"""Remembers nonces of tokens, and signatures: each counts once in all gateways of a store."""
+"""Remembers nonces of tokens and of HTTP Digest, and signatures: each counts once in all gateways
+of a store, a nonce of HTTP Digest as often as the count of its uses grows."""
 
 import time
 from functools import partial
@@ -22,8 +23,9 @@ class ReplayCache:
         self._store = store
         self._full_until: dict[str, float] = {}
 
-    async def use(self, user: str, nonce: bytes) -> bool:
-        """Remember *nonce* of *user*; return whether it was new.
+    async def use(self, user: str, nonce: bytes, uses: int = 0) -> bool:
+        """Remember *nonce* of *user*, which was used *uses* times; return whether it was new, or
+        was used less often before.
 
         Raises:
             StoreUnavailable: It cannot be remembered now.
@@ -31,7 +33,7 @@ class ReplayCache:
         now = time.time()
         if self._full_until and self._is_full(user, now):
             raise StoreUnavailable
-        use = partial(used_nonces.use, user=user, nonce=nonce, now=now)
+        use = partial(used_nonces.use, user=user, nonce=nonce, now=now, uses=uses)
         try:
             return await self._store.submit(partial(use, until=now + REMEMBERED), locks=(LOCK,))
         except NoncesFull as full:

@@ -190,9 +190,10 @@ used_nonces = Table(
     Column("user", Text, primary_key=True),
     Column("nonce", Text, primary_key=True),
     Column("until", Float, nullable=False, index=True),
+    Column("uses", BigInteger, nullable=False, server_default="0"),
 )
-"""Nonces of tokens of WS-Security that were used, in hexadecimal digits; ``until`` is the gateways'
-time."""
+"""Nonces of tokens of WS-Security and of HTTP Digest that were used, in hexadecimal digits;
+``until`` is the gateways' time, ``uses`` how often one of HTTP Digest was used."""
 
 partitions = Table(
     "partitions",

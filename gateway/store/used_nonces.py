@@ -1,5 +1,6 @@
-"""Nonces of UsernameTokens, and fingerprints of signed messages, that were used, as operations on a
-connection: each counts once, in all gateways of a store."""
+"""Nonces of UsernameTokens and of HTTP Digest, and fingerprints of signed messages, that were used,
+as operations on a connection: each counts once in all gateways of a store, a nonce of HTTP Digest
+as often as the count of its uses grows."""
 
 import random
 
@@ -8,8 +9,9 @@ from sqlalchemy import Connection, func, select, text
 from gateway.store.schema import used_nonces
 
 _INSERT = text(
-    'INSERT INTO used_nonces ("user", nonce, until) VALUES (:user, :nonce, :until) '
-    "ON CONFLICT DO NOTHING"
+    'INSERT INTO used_nonces ("user", nonce, until, uses) VALUES (:user, :nonce, :until, :uses) '
+    'ON CONFLICT ("user", nonce) DO UPDATE SET uses = excluded.uses '
+    "WHERE used_nonces.uses < excluded.uses"
 )
 MOST = 1_000_000
 """Nonces that are remembered; beyond, tokens are refused rather than nonces forgotten."""
@@ -32,16 +34,18 @@ class NoncesFull(Exception):
         self.of_one = of_one
 
 
-def use(connection: Connection, user: str, nonce: bytes, *, now: float, until: float) -> bool:
-    """Remember *nonce* of *user* until that moment, in seconds since 1970; return whether it was
-    new.
+def use(
+    connection: Connection, user: str, nonce: bytes, *, now: float, until: float, uses: int = 0
+) -> bool:
+    """Remember *nonce* of *user*, which was used *uses* times, until that moment, in seconds since
+    1970 (of its first use); return whether it was new, or was used less often before.
 
     Raises:
         NoncesFull: No more can be remembered.
     """
     if random.randrange(EACH) == 0:
         _tidy(connection, user, now)
-    values = {"user": user, "nonce": nonce.hex(), "until": until}
+    values = {"user": user, "nonce": nonce.hex(), "until": until, "uses": uses}
     return connection.execute(_INSERT, values).rowcount == 1
 
 

@@ -35,7 +35,7 @@ from gateway.web.events import describe_events
 from gateway.web.health import METRICS, READINESS, health_router, metrics_router
 from gateway.web.metrics import Metrics
 from gateway.web.pages import docs_routes
-from gateway.web.refusals import PROBLEM, headers_of, problem, status_of
+from gateway.web.refusals import PROBLEM, challenges_of, headers_of, problem, status_of
 from gateway.web.validation import explain_invalid
 
 API = "/api/"
@@ -227,7 +227,11 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
     refused = error if isinstance(error, Refused) else Refused(Reason.INTERNAL, str(error))
     if isinstance(refused, AddressRefused) and request.url.path.startswith(API):
         refused = refused.with_mend()  # Who administers the gateway is told what would allow it.
-    return _refusal(status_of(refused), str(refused), refused.reason.value, headers_of(refused))
+    status, asking = status_of(refused), await ASKING(request)
+    answer = _refusal(status, str(refused), refused.reason.value, headers_of(refused))
+    for one in challenges_of(refused, request.scope, asking.identification, asking.http):
+        answer.headers.append("WWW-Authenticate", one)
+    return answer
 
 
 async def _refuse_plainly(_: Request, error: Exception) -> JSONResponse:

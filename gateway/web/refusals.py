@@ -1,12 +1,15 @@
 """Refusals as HTTP says them, to programs that speak no SOAP."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from math import ceil
 from typing import Any
 
+from starlette.types import Scope
+
 from filters import Reason, Refused
-from gateway.security.identify import CHALLENGE
+from gateway.http import HttpSettings, request_of
+from gateway.security.identify import Identification
 
 _STATUS = {
     Reason.INTERNAL: 500,
@@ -33,11 +36,17 @@ def status_of(refused: Refused) -> int:
     return _STATUS.get(refused.reason, 400)
 
 
+def challenges_of(
+    refused: Refused, scope: Scope, identification: Identification, settings: HttpSettings
+) -> Sequence[str]:
+    """The values of a field ``WWW-Authenticate`` each, where *scope* takes credentials."""
+    if status_of(refused) != 401:
+        return ()
+    return identification.challenges(request_of(scope, settings))
+
+
 def headers_of(refused: Refused) -> dict[str, str]:
-    """``Retry-After``, where it may be tried again; ``WWW-Authenticate``, where it takes
-    credentials."""
-    if status_of(refused) == 401:
-        return {"WWW-Authenticate": CHALLENGE}
+    """``Retry-After``, where it may be tried again."""
     retry_after = refused.retry_after
     if retry_after is None and status_of(refused) == 503:
         retry_after = 2.0

@@ -56,6 +56,27 @@ def gsoap_peer() -> Path:
     return program
 
 
+@functools.cache
+def gsoap_digest() -> Path:
+    """The program of gsoap_digest.c, with gSOAP's plugin for Digest of HTTP; it skips who asks for
+    it where that is not installed."""
+    plugins = Path("/usr/share/gsoap/plugin")
+    for needed in (plugins / "httpda.c", Path("/usr/include/openssl/evp.h")):
+        if not needed.exists():
+            pytest.skip(f"needs gSOAP's plugins: {needed} is not there (gsoap, libssl-dev)")
+    folder = Path(tempfile.mkdtemp(prefix="dragoman-gsoap-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _build(["soapcpp2", "-c", "-C", "-w", "-x", f"-d{folder}", str(_HERE / "gsoap_digest.h")])
+    flags = ["-std=gnu99", "-O1", "-w", "-DWITH_IPV6", "-DWITH_DOM", "-DWITH_OPENSSL"]
+    flags += ["-DWITH_GZIP", f"-I{folder}", f"-I{plugins}"]
+    sources = [str(_HERE / "gsoap_digest.c")]
+    sources += [str(folder / name) for name in ("soapC.c", "soapClient.c")]
+    sources += [str(plugins / name) for name in ("httpda.c", "smdevp.c", "threads.c")]
+    libraries = ["-lgsoapssl", "-lssl", "-lcrypto", "-lz"]
+    _build(["cc", *flags, *sources, *libraries, "-o", str(folder / "gsoap_digest")])
+    return folder / "gsoap_digest"
+
+
 def _build(words: Sequence[str]) -> None:
     done = subprocess.run(words, capture_output=True, timeout=_COMPILE, check=False)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()

@@ -41,6 +41,7 @@ from gateway.settings.settings import WITHIN, Settings
 from gateway.signed_topics.requirements import Requirement
 from gateway.signed_topics.room import SignedTopicsRoom
 from gateway.signed_topics.settings import MAX_AGE
+from gateway.soap.replay_cache import ReplayCache
 from gateway.soap.room import endpoint_rules
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking
@@ -116,6 +117,8 @@ class Foundation:
         identification = self.peers.identification
         self.storage = await open_storage(self.settings, self.listening, identification, undo)
         self.store = self.storage.store
+        if identification.authentication is not None:
+            identification.authentication.count_nonce = ReplayCache(self.store).use
 
     async def _connect_messaging(self) -> None:
         settings = self.settings

@@ -23,8 +23,8 @@ class UserRequest(BaseModel, extra="forbid"):
     password: SecretStr | None = Field(None, min_length=1, max_length=MAX_LENGTH)
     digest: bool = Field(
         False,
-        description="It may prove the password by a digest of WS-Security, too, as devices do: it "
-        "is kept, encrypted.",
+        description="It may prove the password by a digest of WS-Security or of HTTP (RFC 7616), "
+        "too, as devices do: it is kept, encrypted.",
     )
     roles: Annotated[list[Name], Field(max_length=100)] | None = None
     tenant: TenantName | Annotated[str, Field(max_length=0)] | None = Field(

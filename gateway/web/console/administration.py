@@ -14,6 +14,8 @@ from fastapi import HTTPException, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from gateway.http import REQUEST, request_of
+from gateway.web.dependencies import ASKING
 from gateway.web.session_cookies import IN_CONSOLE
 
 ROOT = "/api/v1"
@@ -118,6 +120,8 @@ def _scope(
     return {
         **kept,
         IN_CONSOLE: True,
+        # Its credentials are of the request of the page, and may count once.
+        REQUEST: request_of(request.scope, request.app.state.given[ASKING].http),
         "method": method,
         "path": ROOT + path,
         "raw_path": quote(ROOT + path).encode(),

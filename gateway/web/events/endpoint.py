@@ -30,7 +30,7 @@ from gateway.security.principals import Principal
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_named
 from gateway.web.csrf import is_of_another_site
-from gateway.web.refusals import PROBLEM, headers_of, problem, status_of
+from gateway.web.refusals import PROBLEM, challenges_of, headers_of, problem, status_of
 from mediation.cloudevents import BATCH, MOST_IN_BATCH, STRUCTURED, notification_of, read_message
 from mediation.model.messages import Notification
 from mediation.model.requests import Context, Incoming, Operation, Publish
@@ -112,7 +112,9 @@ class EventEndpoint:
             headers = headers_of(refused)
             if refused.reason is Reason.MEDIA_TYPE:
                 headers["Accept-Post"] = f"{STRUCTURED}, {BATCH}, */*"
-            await _refuse(send, status_of(refused), refused.text, refused.reason.value, headers)
+            offered = challenges_of(refused, scope, self._identification, self._settings)
+            status, reason = status_of(refused), refused.reason.value
+            await _refuse(send, status, refused.text, reason, headers, offered)
         except Exception:
             _log.exception("events.internal-error")
             await _refuse(send, 500, "Something went wrong here; it is in our log.", "internal", {})
@@ -159,9 +161,14 @@ class EventEndpoint:
                 for event in read_message(headers, body)
             )
 
-        notifications = await self._parsing.run_parser(
-            len(body), parse, trusted=not principal.limits.quotas, owner=principal.owner
-        )
+        try:
+            notifications = await self._parsing.run_parser(
+                len(body), parse, trusted=not principal.limits.quotas, owner=principal.owner
+            )
+        except Refused:
+            if not body:  # In binary mode it may be an event.
+                self._identification.challenge_empty(principal)
+            raise
         if not notifications:  # An empty batch is one.
             return {}
         context = Context(
@@ -214,14 +221,26 @@ def _header(headers: Iterable[tuple[bytes, bytes]], wanted: str) -> str | None:
 
 
 async def _refuse(
-    send: Send, status: int, text: str, reason: str | None, headers: dict[str, str]
+    send: Send,
+    status: int,
+    text: str,
+    reason: str | None,
+    headers: dict[str, str],
+    challenges: Iterable[str] = (),
 ) -> None:
     body = json.dumps(problem(status, text, reason)).encode()
-    await _respond(send, status, {**headers, "Content-Type": PROBLEM}, body)
+    await _respond(send, status, {**headers, "Content-Type": PROBLEM}, body, challenges)
 
 
-async def _respond(send: Send, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+async def _respond(
+    send: Send,
+    status: int,
+    headers: dict[str, str],
+    body: bytes = b"",
+    challenges: Iterable[str] = (),
+) -> None:
     raw = [(name.lower().encode(), header_value(value).encode()) for name, value in headers.items()]
+    raw += ((b"www-authenticate", one.encode()) for one in challenges)
     raw.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})

@@ -36,7 +36,7 @@ class UserView(_KeptView):
 
     name: str
     proofs: list[Literal["password", "digest", "key", "certificate"]] = Field(
-        description="How it may prove that it is this user; a digest is of WS-Security."
+        description="How it may prove that it is this user; a digest is of HTTP or of WS-Security."
     )
     password: bool
     keys: int

@@ -6,10 +6,12 @@ import functools
 import json
 import random
 import signal
+import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,13 @@ import pytest
 from gateway.delivery.settlement import COUNTED
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
+from tests.gateway.security.test_http_digest import Signed, nonces_of
+from tests.gateway.security.test_http_digest import make_file as make_digests
 from tests.gateway.server.test_kill import more_acknowledged
 from tests.gateway.soap.test_username_tokens import digested, make_file
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 from tests.rigs.consumers import Consumer, accept, consumers, status
-from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import manager_path
 from tests.rigs.outage_traffic import judge
 from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
@@ -424,6 +428,38 @@ async def test_each_of_its_own_events_is_told_once(
 def told(listener: Consumer) -> Counter[str]:
     """How many events of each kind came."""
     return Counter(system_event(one.body)[0] for one in listener.received)
+
+
+async def test_a_digest_of_http_is_replayed(tmp_path: Path, environment: dict[str, str]) -> None:
+    """A nonce of one gateway counts at another, which knows how often it was used at the first; so
+    it does after a kill."""
+    file = make_digests(tmp_path)
+    environment["DRAGOMAN_IDENTITIES"] = str(file)
+
+    async def send(gateway: GatewayProcess, header: str = "Digest") -> Answer:
+        envelope = Speaker().envelope("<event/>", message_id=fresh_id())
+        kind = Speaker().soap.media_type
+        return await gateway.request(
+            "POST", "/soap", envelope, content_type=kind, authorization=header
+        )
+
+    async with replicas(tmp_path, environment) as (one, other):
+        assert (await send(one)).status == 401
+        signed = Signed(nonces_of(file).make(time.time()))
+        nonces = iter([replace(signed, nc=f"{number:08x}").header() for number in range(1, 6)])
+        first, second = next(nonces), next(nonces)
+        assert (await send(one, second)).status == 202
+        for gateway in (other, one):
+            for header in (first, second):
+                assert (await send(gateway, header)).status == 401
+        statuses = [(await send(gateway, next(nonces))).status for gateway in (other, one)]
+        assert statuses == [202, 202]
+        last = next(nonces)
+        at_once = await asyncio.gather(*(send(each, last) for each in (one, other) * 5))
+        assert sorted(answer.status for answer in at_once) == [202] + [401] * 9
+        await one.kill()
+        await one.start()
+        assert (await send(one, last)).status == 401
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A nonce counts once until it is forgotten; too many are refused."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -32,6 +33,18 @@ async def test_a_nonce_counts_once(store: Store, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(used_nonces, "EACH", 1)
     assert await take(store, "a", nonce, now=601.0)  # It forgets the others first.
     assert not await take(store, "a", nonce, now=601.0)
+
+
+async def test_one_that_is_used_several_times(store: Store) -> None:
+    """It counts as often as the number of its uses is greater than before, for each user apart."""
+    used = ReplayCache(store)
+    for user, uses, counts in (
+        ("a", 2, True), ("a", 2, False), ("a", 1, False), ("a", 3, True), ("b", 1, True),
+        ("a", 2**32 - 1, True), ("a", 4, False), ("a", 0, False),
+    ):  # fmt: skip
+        assert await used.use(user, b"1", uses) is counts, (user, uses)
+    together = [used.use("c", b"1", uses) for uses in (1, 1, 1, 2, 2)]
+    assert sorted(await asyncio.gather(*together)) == [False, False, False, True, True]
 
 
 async def test_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
