@@ -4,9 +4,10 @@ Question: how much more processor time does an event take that is published with
 token, a password, or a digest of WS-Security, or signed, or signed and encrypted (RSA, 2048 bits),
 than one at a gateway without identities; how much more where it is delivered signed, or signed and
 encrypted, than plain; and how long does it take to decide whether a principal may do something,
-with 10,000 rules? Each way has a gateway of its own, in turn, in the same run; a rule grants one
-topic. What does the signature of an event cost (ECDSA on P-256), that is passed on, and that its
-topic demands? And what do tenants cost a message where there are none?
+with 10,000 rules, of which one or all are for it, beside a look at each of them? Each way has a
+gateway of its own, in turn, in the same run; a rule grants one topic. What does the signature of an
+event cost (ECDSA on P-256), that is passed on, and that its topic demands? And what do tenants cost
+a message where there are none?
 
     .venv/bin/python -m benchmarks.identity [--seconds 5] [--repetitions 3]
 """
@@ -19,7 +20,7 @@ import os
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +36,7 @@ from joserfc.jwk import ECKey, KeySet
 from adapters.tenant_turns import TenantTurns
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, gateway, publish_request, subscribe_request
-from filters import parse_clark
+from filters import Topic, parse_clark
 from gateway.client.signals import end_as_by_interrupt
 from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.rights import Policy, Right, Rule, read_topics
@@ -301,6 +302,56 @@ def decisions(rules: int, topics: int) -> tuple[float, float]:
     return again / topics * 1e6, first / topics * 1e6
 
 
+@dataclass(frozen=True, slots=True)
+class OfOnePrincipal:
+    """Microseconds of processor time with many rules, all with topics, and all for one principal.
+
+    Attributes:
+        unseen: Of a decision on a topic that was never asked for: by the policy, with one rule
+            instead of many, and by a look at each rule.
+        pattern: Of whether anything is granted that a pattern with wildcards matches, and of that
+            by a look at each rule.
+        load: Of making the policy.
+    """
+
+    unseen: tuple[float, float, float]
+    pattern: tuple[float, float]
+    load: float
+
+
+def decisions_of_one(rules: int, topics: int, looks: int = 20) -> OfOnePrincipal:
+    """Decide for a principal with so many *rules*, on *topics* that are all new."""
+    who, publish = frozenset({"user:mole"}), frozenset({Right.PUBLISH})
+    rows = [Rule(n, who, publish, read_topics([f"site{n}//."], {})) for n in range(rules)]
+    started = time.process_time()
+    policy = Policy(rows)
+    load = time.process_time() - started
+    grants, one = policy.grants(who), Policy(rows[-1:]).grants(who)
+    new = [parse_clark(f"site{rules - 1 - n % 100}/event{n}") for n in range(topics)]
+
+    def each(decide: Callable[[Topic], object], asked: Sequence[Topic]) -> float:
+        started = time.process_time()
+        for topic in asked:
+            decide(topic)
+        return (time.process_time() - started) / len(asked) * 1e6
+
+    def look(topic: Topic) -> bool:
+        return any(rule.grants(Right.PUBLISH, topic) for rule in rows)
+
+    ask = partial(grants.allows, Right.PUBLISH)
+    unseen = each(ask, new), each(partial(one.allows, Right.PUBLISH), new), each(look, new[:looks])
+    patterns = [read_topics([f"site{n}x//*/a"], {})[0] for n in range(looks)]
+    started = time.process_time()
+    for pattern in patterns:
+        grants.may_match(Right.PUBLISH, pattern)
+    asked = time.process_time() - started
+    started = time.process_time()
+    for pattern in patterns:
+        any(own.overlaps(pattern) for rule in rows for own in rule.topics)
+    looked = time.process_time() - started
+    return OfOnePrincipal(unseen, (asked / looks * 1e6, looked / looks * 1e6), load * 1e6)
+
+
 def tenants(messages: int) -> float:
     """Microseconds of a message for telling tenants apart and giving them turns, where there is
     none but the default one."""
@@ -363,6 +414,18 @@ async def main() -> None:
     print(f"of an event:     {made:.0f} us to sign, {checked:.0f} us to verify")
     again, first = decisions(10_000, 4000)
     print(f"10,000 rules: {again:.2f} us a decision, {first:.2f} us the first of a topic")
+    mine = decisions_of_one(10_000, 20_000)
+    unseen, single, look = mine.unseen
+    print(
+        f"10,000 rules with topics for one principal: {unseen:.1f} us for an unseen topic "
+        f"(ratio {unseen / single:.2f} to one rule), {look:,.0f} us by a look at each "
+        f"(ratio {look / unseen:,.0f}); {mine.load / 1000:.0f} ms to load them"
+    )
+    asked, looked = mine.pattern
+    print(
+        f"the same for a pattern with wildcards: {asked:.0f} us, {looked:,.0f} us by a look at "
+        f"each (ratio {looked / asked:,.0f})"
+    )
     extra = tenants(1_000_000)
     print(f"no tenants:      {extra:.2f} us a message   ratio {(base + extra) / base:.3f}")
 

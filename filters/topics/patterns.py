@@ -72,6 +72,7 @@ class TopicPattern:
         "_loops",
         "_start",
         "_states",
+        "_sums",
         "_tests",
         "paths",
         "topics",
@@ -85,6 +86,7 @@ class TopicPattern:
         self.paths = paths
         self.topics = _named(paths)
         self._tests: dict[tuple[str | _Any | None, str | _Any], int] = {}
+        self._sums: tuple[dict[str | _Any, int], dict[str | _Any | None, int]] | None = None
         self._anything = self._loops = self._start = self._accepting = self._states = 0
         state = 1
         for tests, below in self._rows():
@@ -184,17 +186,27 @@ class TopicPattern:
             return states
         if test.namespaces is None and test.name is None:
             return self._states
+        if self._sums is None:  # Most patterns are never asked.
+            self._sums = self._sum_up_tests()
+        by_name, by_namespace = self._sums
         states = self._anything
-        for (namespace_here, name_here), bits in self._tests.items():
-            same_name = test.name is None or name_here is _ANY or name_here == test.name
-            same_namespace = (
-                test.namespaces is None
-                or namespace_here is _ANY
-                or namespace_here in test.namespaces
-            )
-            if same_name and same_namespace:
-                states |= bits
+        if test.namespaces is not None:
+            states |= by_namespace.get(_ANY, 0)
+            for namespace in test.namespaces:
+                states |= by_namespace.get(namespace, 0)
+        elif test.name is not None:
+            states |= by_name.get(test.name, 0) | by_name.get(_ANY, 0)
         return states
+
+    def _sum_up_tests(self) -> tuple[dict[str | _Any, int], dict[str | _Any | None, int]]:
+        """Return the states by the name that they test, and by the namespace, whatever the other
+        is: a pattern of hundreds of paths is asked for each step of another one."""
+        by_name: dict[str | _Any, int] = {}
+        by_namespace: dict[str | _Any | None, int] = {}
+        for (namespace, name), bits in self._tests.items():
+            by_name[name] = by_name.get(name, 0) | bits
+            by_namespace[namespace] = by_namespace.get(namespace, 0) | bits
+        return by_name, by_namespace
 
     def _rows(self) -> Iterator[tuple[list[_Test], bool]]:
         for path in self.paths:

@@ -242,7 +242,10 @@ SPOOL = Resource(
 
 TENANTS = Resource(
     none="There are no tenants but the default one.",
-    columns=("name", "subscriptions", "mailboxes", "disk", "messages", "bytes", "refused"),
+    columns=(
+        *("name", "subscriptions", "mailboxes", "disk", "backlog", "messages", "bytes"),
+        "refused",
+    ),
     listed=Administration.tenants,
     found=Administration.tenant,
     cells=_quota_cells,

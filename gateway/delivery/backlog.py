@@ -35,6 +35,7 @@ from gateway.store import HeldRow, dead_lettering
 from gateway.store import waiting_deliveries as rows
 from gateway.store.dead_lettering import Overflow
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 from mediation.model.messages import Notification
@@ -85,6 +86,7 @@ class BacklogStorage:
         end_on_overflow: bool = False,
         partition: int | None = None,
         owner_bytes: OwnerBytes | None = None,
+        tenant_backlogs: TenantBacklogs | None = None,
         system_events: SystemEvents,
     ) -> None:
         self._system_events = system_events
@@ -100,6 +102,9 @@ class BacklogStorage:
         self._overflows = overflows
         self._end_on_overflow = end_on_overflow
         self._owner_bytes = owner_bytes
+        self._tenant_backlogs = tenant_backlogs
+        self._taken: dict[Outbox, int] = {}
+        """Of the outboxes of which some die now: how many of these its tenant's quota takes."""
         self._loop = asyncio.get_running_loop()
         self._holding: list[PendingDelivery] = []
         self._over_bounds: dict[Outbox, bool] = {}
@@ -193,6 +198,7 @@ class BacklogStorage:
                     outbox.held > self._most
                     or outbox.octets > self._most_octets
                     or self._over_quota(outbox)
+                    or self._over_backlog(outbox)
                 ):
                     self.bound(outbox)
                 if (
@@ -220,10 +226,21 @@ class BacklogStorage:
 
     def _over(self, outbox: Outbox) -> tuple[int, int]:
         """The deliveries of a backlog, and the bytes, that are beyond its limits."""
+        number = max(outbox.held - self._most, self._over_backlog(outbox))
         if outbox.held <= 1:
-            return outbox.held - self._most, 0
+            return number, 0
         octets = max(outbox.octets - self._most_octets, self._over_quota(outbox))
-        return outbox.held - self._most, min(octets, outbox.octets)
+        return number, min(octets, outbox.octets)
+
+    def _over_backlog(self, outbox: Outbox) -> int:
+        """The deliveries that it has to give for the quota of its tenant: of those that wait now,
+        or those that die now for it."""
+        if self._tenant_backlogs is None:
+            return 0
+        if outbox in self._taken:
+            return self._taken[outbox]
+        over = self._tenant_backlogs.over(outbox.entry.subscription.owner, outbox.held)
+        return min(over, outbox.spare_rows) if over else 0
 
     def _over_quota(self, outbox: Outbox) -> int:
         """The bytes that are kept beyond what the owner of the subscription may have."""
@@ -246,6 +263,7 @@ class BacklogStorage:
         overflows = []
         for outbox, by_age in chosen.items():
             outbox.begin_burial()
+            self._take(outbox)
             overflows.append(self._overflow(outbox, by_age))
         operation = partial(
             dead_lettering.bury_oldest, overflows=overflows, partition=self._partition,
@@ -272,14 +290,29 @@ class BacklogStorage:
         spent = sum(number for number, _ in freed) >= BURIED
         for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
             outbox.end_burial(number, octets)
+            self._give_back(outbox, number)
             if self._owner_bytes is not None:  # Dead letters are forgotten next.
                 self._owner_bytes.freed(outbox.entry.subscription.owner, octets)
             outbox.entry.state.dropped += number
-            if not outbox.entry.ended:
+            # Where none could be moved, all are under way: the next one that comes asks again.
+            if not outbox.entry.ended and (number or spent):
                 self.bound(outbox, by_age=by_age and (number > 0 or spent))
             self._changed(outbox, False)
         self._burying = False
         self._bury_next()
+
+    def _take(self, outbox: Outbox) -> None:
+        """Have what dies of *outbox* for its tenant's quota asked of nobody else."""
+        number = self._over_backlog(outbox)
+        if number and self._tenant_backlogs is not None:
+            self._tenant_backlogs.take(outbox.entry.subscription.owner, number)
+            self._taken[outbox] = number
+
+    def _give_back(self, outbox: Outbox, moved: int) -> None:
+        """Note that nothing of *outbox* dies any more; so many were *moved*."""
+        taken = self._taken.pop(outbox, 0)
+        if taken and self._tenant_backlogs is not None:
+            self._tenant_backlogs.gone(outbox.entry.subscription.owner, taken, moved)
 
     # Out of it.
 
@@ -491,6 +524,8 @@ class BacklogStorage:
         self._line.clear()
         self._holding.clear()
         self._over_bounds.clear()
+        for outbox in list(self._taken):
+            self._give_back(outbox, 0)
 
 
 def read_backlogs(

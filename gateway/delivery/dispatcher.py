@@ -44,8 +44,10 @@ from gateway.delivery.states import State
 from gateway.delivery.verdicts import NOTHING_SENT, Outcome, Verdict
 from gateway.model.dead_letter_reasons import DeathReason
 from gateway.security.keys import message_urn
+from gateway.security.principals import tenant_of
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 from mediation.order_keys import key_of
@@ -83,6 +85,7 @@ class Dispatcher:
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
         owner_bytes: Bounds the backlogs of all subscriptions of an owner.
+        tenant_backlogs: Bounds those of all subscriptions of a tenant.
 
     Attributes:
         settlement: Messages that are not settled, and the counts.
@@ -106,14 +109,22 @@ class Dispatcher:
         end_on_overflow: bool = False,
         retry: float = RETRY,
         owner_bytes: OwnerBytes | None = None,
+        tenant_backlogs: TenantBacklogs | None = None,
     ) -> None:
+        self._tenant_backlogs = tenant_backlogs
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._give_up = give_up
         self._never_agreed = never_agreed or (lambda entry, _: give_up(entry, NEVER_AGREED))
         self._schedule = schedule or Schedule()
         self._share = share
-        self.settlement = Settlement(store, retry=retry, share=share, traces=scheduler.traces)
+        self.settlement = Settlement(
+            store,
+            retry=retry,
+            share=share,
+            traces=scheduler.traces,
+            tenant_backlogs=tenant_backlogs,
+        )
         self.scheduler = scheduler
         self.backlog = BacklogStorage(
             self.settlement,
@@ -126,6 +137,7 @@ class Dispatcher:
             end_on_overflow=end_on_overflow,
             partition=share.partition,
             owner_bytes=owner_bytes,
+            tenant_backlogs=tenant_backlogs,
             system_events=scheduler.system_events,
         )
         self._results = AttemptResults(
@@ -312,8 +324,12 @@ class Dispatcher:
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.scheduler.answer_time))
 
     def _make_outbox(self, entry: Entry) -> Outbox:
-        destination = self.scheduler.destination(entry.target, entry.subscription.owner)
-        return Outbox(entry, destination, self, self._schedule.probe)
+        owner = entry.subscription.owner
+        destination = self.scheduler.destination(entry.target, owner)
+        counts = None
+        if self._tenant_backlogs is not None and tenant_of(owner):
+            counts = partial(self._tenant_backlogs.count_rows, owner)
+        return Outbox(entry, destination, self, self._schedule.probe, counts)
 
     def _forgotten(self, outbox: Outbox) -> None:
         self.scheduler.release(outbox.destination)
@@ -636,6 +652,8 @@ class Dispatcher:
         if not await self.settlement.drained():
             _log.error("delivery.not-settled-at-the-end", why="the store takes nothing")
             self.abandon()  # Unsettled messages come again.
+        for outbox in self.outboxes.values():
+            outbox.leave_rows()
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""

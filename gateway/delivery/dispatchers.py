@@ -198,6 +198,17 @@ class Dispatchers:
             dispatcher.backlog.bound(outbox)
             octets -= size
 
+    def bound_backlogs(self, owners: Collection[str]) -> None:
+        """Bury what is beyond the bounds of the backlogs of *owners*, the largest first."""
+        backlogs = [
+            (outbox.held, dispatcher, outbox)
+            for dispatcher in self._of.values()
+            for outbox in dispatcher.outboxes.values()
+            if outbox.held and outbox.entry.subscription.owner in owners
+        ]
+        for _, dispatcher, outbox in sorted(backlogs, key=lambda one: one[0], reverse=True):
+            dispatcher.backlog.bound(outbox)
+
     def status(self, entry: Entry) -> DeliveryStatus:
         """The status of the deliveries of *entry*, as far as it is this gateway that delivers."""
         return status_of(entry, self.outboxes(entry), self._elsewhere())

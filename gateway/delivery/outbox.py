@@ -81,8 +81,8 @@ class Outbox(Timed):
     __slots__ = (
         "batched", "beats", "behind", "breaker", "destination", "entry", "failing_keys",
         "gathers_until", "held", "holding", "in_flight", "keyed", "lane", "live", "loaded",
-        "loading", "octets", "one_by_one", "owner", "pace", "queued", "smooth", "unsaved_numbers",
-        "until", "width",
+        "loading", "octets", "one_by_one", "owner", "pace", "queued", "rows_changed", "smooth",
+        "unsaved_numbers", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,7 @@ class Outbox(Timed):
         destination: "Destination[Outbox]",
         owner: Owner,
         probe: float = FIRST_PROBE,
+        rows_changed: Callable[[int, int], None] | None = None,
     ) -> None:
         self.timer = None
         self.rings_at = 0.0
@@ -120,6 +121,8 @@ class Outbox(Timed):
         self.loaded: deque[PendingDelivery] = deque()
         self.in_flight: set[PendingDelivery] = set()
         self.held = 0
+        self.rows_changed = rows_changed
+        """Called with the number of its rows before it changes, and then; None: nobody counts."""
         self.holding = 0
         self.octets = 0
         """Bytes of the held deliveries."""
@@ -219,12 +222,12 @@ class Outbox(Timed):
 
     def find_rows(self, count: int, octets: int, until: float) -> None:
         """Take on the rows of an earlier run, of which none is sent before *until*."""
-        self.held, self.octets, self.until = count, octets, until
+        self._set_rows(count, octets)
+        self.until = until
 
     def add_rows(self, count: int, octets: int, now: float) -> None:
         """Take on rows that somebody else added to the store, and send them from *now* on."""
-        self.held += count
-        self.octets += octets
+        self._set_rows(self.held + count, self.octets + octets)
         self.until = now
         self.behind = False
 
@@ -339,8 +342,7 @@ class Outbox(Timed):
         """Note that a row is there, with its bytes; None: it was there already."""
         self.holding -= 1
         if octets is not None and not self.entry.ended:
-            self.held += 1
-            self.octets += octets
+            self._set_rows(self.held + 1, self.octets + octets)
             if self.width > 1:
                 self.until = 0.0  # Others of it are due before those that wait.
                 self.behind = False
@@ -369,7 +371,7 @@ class Outbox(Timed):
         if until is not None:
             self.until = until
         elif not (found or behind or self.holding):
-            self.held = self.octets = 0
+            self._set_rows(0, 0)
 
     def cancel_load(self) -> None:
         """Give the place back that `begin_load` took."""
@@ -385,8 +387,7 @@ class Outbox(Timed):
         """Note that so many rows, with so many bytes, were moved to the dead letters."""
         self.loading = False
         if not self.entry.ended:
-            self.held -= number
-            self.octets -= octets
+            self._set_rows(self.held - number, self.octets - octets)
 
     # An attempt.
 
@@ -570,8 +571,18 @@ class Outbox(Timed):
 
     def _remove_row(self, pending: PendingDelivery) -> None:
         if not self.entry.ended:
-            self.held -= 1
-            self.octets -= pending.octets
+            self._set_rows(self.held - 1, self.octets - pending.octets)
+
+    def _set_rows(self, number: int, octets: int) -> None:
+        """Note how many rows there are, and their bytes."""
+        if self.rows_changed is not None:
+            self.rows_changed(self.held, number)
+        self.held, self.octets = number, octets
+
+    @property
+    def spare_rows(self) -> int:
+        """The rows that are not under way."""
+        return self.held - sum(one.state is State.HELD for one in self.in_flight)
 
     # The end of its subscription, or of its partition.
 
@@ -583,7 +594,7 @@ class Outbox(Timed):
             if pending.state is State.HELD:
                 pending.happens(Event.DROPPED)
         self.loaded.clear()
-        self.held = self.octets = 0
+        self._set_rows(0, 0)
         self.drop_heartbeat()
         return dropped
 
@@ -609,7 +620,14 @@ class Outbox(Timed):
             pending.happens(Event.ABANDONED)
         self.live.clear()
         self.loaded.clear()
+        self.leave_rows()
         self.drop_heartbeat()
+
+    def leave_rows(self) -> None:
+        """Have its rows counted no longer: another gateway may have them."""
+        if self.rows_changed is not None:
+            self.rows_changed(self.held, 0)
+            self.rows_changed = None
 
 
 OutboxDestination = Destination[Outbox]

@@ -1,5 +1,7 @@
 """The room of delivery: attempts and their schedule, and the dispatchers of all shares."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
@@ -28,11 +30,15 @@ from gateway.parsing import Parsing
 from gateway.rooms import Room, Work
 from gateway.security.audit import Audit
 from gateway.settings.settings import WITHIN, Settings
-from gateway.store import Store
+from gateway.store import Store, StoreUnavailable
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 
 if TYPE_CHECKING:
     from gateway.observing.spans import Spans
+
+LOOK = 1.0
+"""Seconds from one look at the backlogs of tenants to the next."""
 
 
 class DeliveryRoom(Room):
@@ -59,6 +65,7 @@ class DeliveryRoom(Room):
         parsing: Parsing,
         sharing: WorkSharing,
         owner_bytes: OwnerBytes,
+        tenant_backlogs: TenantBacklogs,
         *,
         options: ConsumerOptions,
         decisions: HostDecisions,
@@ -74,6 +81,8 @@ class DeliveryRoom(Room):
         self._settings = settings
         self._store = store
         self._owner_bytes = owner_bytes
+        self._tenant_backlogs = tenant_backlogs
+        self._sharing = sharing
         self._entries = entries
         self._schedule = _schedule(settings)
         self.origins = Origins()
@@ -123,10 +132,22 @@ class DeliveryRoom(Room):
         await self.decisions.learn()
 
     def works(self) -> Iterable[Work]:
-        return (self.decisions.run,)
+        return self.decisions.run, self._bound_tenants
+
+    async def _bound_tenants(self) -> None:
+        """Have backlogs give way where what comes elsewhere, or for another user, is too much for
+        their tenant, or its quota is lower now; for ever."""
+        while True:
+            await asyncio.sleep(LOOK)
+            if self._sharing.shared:
+                with contextlib.suppress(StoreUnavailable):
+                    await self._tenant_backlogs.count_elsewhere()
+            if owners := self._tenant_backlogs.exceeding():
+                self.dispatchers.bound_backlogs(owners)
 
     def metrics(self) -> Iterable[Sample]:
-        return self.dispatchers.metrics(self._entries())
+        yield from self.dispatchers.metrics(self._entries())
+        yield from self._tenant_backlogs.metrics()
 
     def dispatcher_maker(
         self,
@@ -158,6 +179,7 @@ class DeliveryRoom(Room):
                 end_on_overflow=self._settings.backlog_policy == "end",
                 share=share,
                 owner_bytes=self._owner_bytes,
+                tenant_backlogs=self._tenant_backlogs,
             )
 
         return make

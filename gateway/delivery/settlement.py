@@ -37,6 +37,7 @@ from gateway.store import (
     waiting_deliveries,
 )
 from gateway.store.replicas import Fenced
+from gateway.store.tenant_backlogs import TenantBacklogs
 from gateway.store.totals import ENDED
 
 RETRY = 1.0
@@ -71,7 +72,9 @@ class Settlement:
         share: PartitionShare,
         retry: float = RETRY,
         traces: MessageTraces | None = None,
+        tenant_backlogs: TenantBacklogs | None = None,
     ) -> None:
+        self._tenant_backlogs = tenant_backlogs
         self.traces = traces or MessageTraces()
         self._store = store
         self._share = share
@@ -131,6 +134,8 @@ class Settlement:
         """Count a new delivery of *message*."""
         self.live += 1
         self._live_of[message.tenant] = self._live_of.get(message.tenant, 0) + 1
+        if message.tenant and self._tenant_backlogs is not None:
+            self._tenant_backlogs.count_live(message.tenant, 1)
         self.uncommitted.matched += 1
 
     def skipped(self, entry: Entry) -> None:
@@ -168,6 +173,8 @@ class Settlement:
 
     def _one_less(self, tenant: str) -> None:
         self.live -= 1
+        if tenant and self._tenant_backlogs is not None:
+            self._tenant_backlogs.count_live(tenant, -1)
         left = self._live_of[tenant] = self._live_of[tenant] - 1
         if not left:
             del self._live_of[tenant]
@@ -269,6 +276,9 @@ class Settlement:
         self._noting.clear()
         self._noted = 0
         self.live = self.messages = 0
+        if self._tenant_backlogs is not None:
+            for tenant, number in self._live_of.items():
+                self._tenant_backlogs.count_live(tenant, -number)
         self._live_of.clear()
         self._messages_of.clear()
         self.uncommitted = Totals()

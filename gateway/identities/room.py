@@ -110,9 +110,8 @@ class IdentityRoom(Room):
         yield gauge("identities_set_aside", text, unusable)
         tenants = self._identification.tenants
         if refused := tenants.refused():
-            yield counters(
-                "tenant_refused", "Requests beyond a tenant's quotas.", "tenant", refused
-            )
+            text = "Requests beyond a tenant's quotas, and deliveries beyond its backlog."
+            yield counters("tenant_refused", text, "tenant", refused)
         if published := tenants.admitted("messages"):
             text = "Events published by a tenant's users."
             yield counters("tenant_published_messages", text, "tenant", published)

@@ -135,6 +135,7 @@ class Tenant(_Row):
     messages: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     disk: Annotated[int, Field(ge=0)] | None = None
+    backlog: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def quotas(self) -> Quotas:
@@ -144,6 +145,7 @@ class Tenant(_Row):
             messages=self.messages,
             bytes=self.bytes,
             disk=self.disk,
+            backlog=self.backlog,
         )
 
 

@@ -24,6 +24,7 @@ class Quotas:
         messages: Events that are published, a second.
         bytes: Bytes of them, a second.
         disk: Bytes that are kept: in mailboxes, undelivered, in sequences, in dead letters.
+        backlog: Deliveries that wait for the subscriptions of its users.
     """
 
     subscriptions: int | None = None
@@ -31,6 +32,7 @@ class Quotas:
     messages: float | None = None
     bytes: float | None = None
     disk: int | None = None
+    backlog: int | None = None
 
 
 class TenantQuotaExceeded(Refused):
@@ -55,7 +57,8 @@ class TenantQuotas:
         self._bytes = _bucket(quotas.bytes, BYTES_AT_ONCE)
         nothing = dict.fromkeys((each.name for each in fields(Quotas)), 0)
         self.refused: dict[str, int] = former.refused if former is not None else nothing
-        """How often it asked for too much, by the quota."""
+        """How often it asked for too much, by the quota; of ``backlog`` the deliveries that became
+        dead letters by it."""
         none = {"messages": 0, "bytes": 0}
         self.admitted: dict[str, int] = former.admitted if former is not None else none
         """Events that its users published, and bytes of them, as far as its rates let them."""

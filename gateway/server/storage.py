@@ -15,6 +15,7 @@ from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 
 STORE_AT_END = 5.0
 """Seconds that anybody waits for the store when the gateway stops."""
@@ -44,6 +45,7 @@ class StorageRoom(Room):
             in_all=settings.strangers_bytes,
             tenants=identification.tenants,
         )
+        self.tenant_backlogs = TenantBacklogs(store, identification.tenants)
 
     def metrics(self) -> Iterable[Sample]:
         yield from self.store.metrics()

@@ -334,9 +334,13 @@ class DeadLetters:
     async def bound_owners(self, *, keeps_house: bool) -> None:
         """Let the oldest letters go of owners that keep too much, here and elsewhere, and have
         shrunk the backlogs of their subscriptions."""
-        if self._owner_bytes is None:
+        if self._owner_bytes is None or not (exceeding := self._owner_bytes.exceeding()):
             return
-        for owner, over in self._owner_bytes.exceeding():
+        entries: dict[str, list[Entry]] = {owner: [] for owner, _ in exceeding}
+        for entry in self._table.entries:  # Once for all owners: there may be many of both.
+            if (of_owner := entries.get(entry.subscription.owner)) is not None:
+                of_owner.append(entry)
+        for owner, over in exceeding:
             if keeps_house:
                 number, octets = await self._store.submit(
                     partial(rows.purge_oldest, owner=owner, octets=over)
@@ -344,8 +348,7 @@ class DeadLetters:
                 if number:
                     self._owner_bytes.freed(owner, octets)
                     _log.warning("deadletters.purged", owner=owner, number=number, bytes=octets)
-            entries = [e for e in self._table.entries if e.subscription.owner == owner]
-            self._shrink(entries, self._owner_bytes.over(owner))
+            self._shrink(entries[owner], self._owner_bytes.over(owner))
 
     async def run(self, *, most: int, most_of_owner: int, keeps_house: Callable[[], bool]) -> None:
         """Count what owners keep, and keep dead letters within their bounds, for ever."""

@@ -19,6 +19,7 @@ from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
 from gateway.sources.room import SourceRoom
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.room import DeadLetterRoom, ReplayRoom, SubscriptionRoom
@@ -165,6 +166,7 @@ class AdministrationRoom(Room):
         recipients: Recipients,
         waiting: WaitingMessages,
         owner_bytes: OwnerBytes,
+        tenant_backlogs: TenantBacklogs,
         hosts: Destinations,
         identities: StoredIdentities | None,
         *,
@@ -206,6 +208,7 @@ class AdministrationRoom(Room):
                     table,
                     boxes.mailboxes,
                     owner_bytes,
+                    tenant_backlogs,
                     tenant_overviews,
                 )
             ),

@@ -67,12 +67,14 @@ class Engine:
     deliveries: list[FakeDelivery] = field(default_factory=list)
     given_up: list[tuple[Entry, str]] = field(default_factory=list)
 
-    async def subscribe(self, url: str, **policy: Any) -> Entry:
+    async def subscribe(
+        self, url: str, *, owner: str = "anonymous:127.0.0.1", **policy: Any
+    ) -> Entry:
         key = new_key()
         subscription = Subscription(
             key,
             public_id(key),
-            "anonymous:127.0.0.1",
+            owner,
             Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),
             EndpointReference(url, Wsa.V2004_08),
             Lease(datetime.now(UTC), None),

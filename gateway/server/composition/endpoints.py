@@ -170,6 +170,7 @@ class Endpoints:
             ),
             WaitingMessages(base.store, sending.delivery.dispatchers),
             base.storage.owner_bytes,
+            base.storage.tenant_backlogs,
             Destinations(
                 sending.delivery.dispatchers.scheduler.troubles.counts,
                 sending.delivery.probations,

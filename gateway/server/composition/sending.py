@@ -41,6 +41,7 @@ class Sending:
             base.parsing,
             sharing,
             owner_bytes,
+            base.storage.tenant_backlogs,
             options=self.transports.options,
             decisions=peers.decisions,
             producer=peers.producer,

@@ -11,6 +11,7 @@ from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.routes import Dependency, open_to_tenants
 from gateway.security.tenant_quotas import TenantQuotas, Tenants
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.tenant_backlogs import TenantBacklogs
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking
 from gateway.web.tenant_overviews import TenantOverviews
@@ -27,6 +28,7 @@ class TenantParts:
     table: SubscriptionTable
     mailboxes: Mailboxes
     owner_bytes: OwnerBytes
+    backlogs: TenantBacklogs
     overviews: TenantOverviews
 
 
@@ -50,6 +52,10 @@ class TenantView(BaseModel, extra="forbid"):
     subscriptions: QuotaView
     mailboxes: QuotaView
     disk: QuotaView = Field(description="Bytes that are kept for its users.")
+    backlog: QuotaView = Field(
+        description="Deliveries that wait, in the store, and in memory at this gateway. `refused` "
+        "are those that became dead letters by it."
+    )
     messages: QuotaView = Field(description="Events published, a second.")
     bytes: QuotaView = Field(description="Bytes of them, a second.")
 
@@ -106,6 +112,7 @@ async def _view(one: TenantQuotas, parts: TenantParts) -> TenantView:
         subscriptions=quota("subscriptions", parts.table.of_tenant(one.name)),
         mailboxes=quota("mailboxes", await parts.mailboxes.number_of(one.name)),
         disk=quota("disk", parts.owner_bytes.of_tenant(one.name)),
+        backlog=quota("backlog", parts.backlogs.of_tenant(one.name)),
         messages=quota("messages", None),
         bytes=quota("bytes", None),
     )

@@ -45,7 +45,10 @@ class TenantOverviewView(BaseModel, extra="forbid"):
     subscriptions: int
     bytes: int = Field(description="Bytes that are kept for its users.")
     published: TenantPublished
-    refused: dict[str, int] = Field(description="Requests that its quotas refused, by the quota.")
+    refused: dict[str, int] = Field(
+        description="Requests that its quotas refused, by the quota; of `backlog` the deliveries "
+        "that became dead letters."
+    )
     deliveries: TenantDeliveries
     mailboxes: TenantMailboxes
     dead_letters: DeadLettersView

@@ -9,11 +9,13 @@ RECORD = {
     "subscriptions": {"used": 7, "limit": 10.0, "refused": 2},
     "mailboxes": ANY,
     "disk": {"used": 1000, "limit": 1e9, "refused": 0},
+    "backlog": {"used": 40, "limit": 500.0, "refused": 1},
     "messages": RATE,
     "bytes": RATE | {"limit": None, "refused": 0},
 }
 
 
 def test_a_row_of_the_list() -> None:
-    assert TENANTS.row(RECORD) == ["acme", "7/10", "0/any", "1000/1000000000", "2.5/s", "any/s", 5]
-    assert dict(TENANTS.facts(RECORD))["refused"] == 5
+    used = ["7/10", "0/any", "1000/1000000000", "40/500", "2.5/s", "any/s"]
+    assert TENANTS.row(RECORD) == ["acme", *used, 6]
+    assert dict(TENANTS.facts(RECORD))["refused"] == 6
