@@ -276,6 +276,37 @@ async def test_tokens_that_prove_nothing(run: Running, provider: IdentityProvide
     assert (await log_in(run, provider)).status == 200
 
 
+SAID_BESIDE: dict[str, tuple[str, dict[str, Any], dict[str, Any], int, int]] = {
+    "in the token": ("ada", {"groups": ["watchers"]}, {"groups": []}, 200, 0),
+    "beside it": ("ada", {}, {"sub": "ada", "groups": ["watchers"]}, 200, 1),
+    "less beside it": ("ada", {}, {"sub": "ada"}, 403, 1),
+    "of another": ("ada", {}, {"sub": "eve", "groups": ["watchers"]}, 401, 1),
+    "of nobody": ("ada", {}, {"groups": ["watchers"]}, 401, 1),
+    "not at all": ("ada", {}, {}, 403, 1),
+    "for a header that is none": ("a\r\nX: y", {"sub": "ada"}, {"sub": "ada"}, 403, 0),
+}
+"""Who logs in, what the token says, and what is said beside it; the answer to a page that takes a
+role, 401 where there is no session; and how often it was asked."""
+
+
+@pytest.mark.parametrize("case", SAID_BESIDE.values(), ids=SAID_BESIDE.keys())
+async def test_what_is_said_beside_the_token(
+    run: Running, provider: IdentityProvider, case: tuple[str, Any, dict[str, Any], int, int]
+) -> None:
+    """Many providers write the claims of a scope there alone (OpenID Connect Core 1.0, 5.4)."""
+    name, claims, userinfo, status, asked = case
+    provider.people = {name: claims}
+    provider.userinfo = {name: userinfo} if userinfo else {}
+    if status == 401:
+        assert (await log_in(run, provider, name)).status == 401
+    else:
+        session = await logged_in(run, provider, name)
+        assert (await run.request("GET", "/console/topics", cookie=session)).status == status
+    assert provider.shown == [f"Bearer opaque-{name}"] * asked
+    noted = any(one["event"] == "identity.userinfo-unavailable" for one in run.logs)
+    assert noted is not bool(userinfo)
+
+
 async def test_a_session_ends_with_its_issuer_and_after_hours(
     run: Running, provider: IdentityProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
