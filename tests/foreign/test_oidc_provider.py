@@ -7,11 +7,13 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_plus, urljoin, urlsplit
 
-import httpx
 import pytest
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar, encode_basic_auth
 from lxml import html
+from yarl import URL
 
 from gateway.identities.file_editing import create_identities
 from gateway.security import issuer_keys
@@ -50,7 +52,7 @@ class Provider:
 
     process: Process
     issuer: str
-    browser: httpx.AsyncClient
+    browser: ClientSession
 
     async def line(self) -> bytes:
         assert self.process.stdout is not None
@@ -70,27 +72,33 @@ class Provider:
                 "resource": "urn:gateway",
                 "scope": "sensors",
             },
-            auth=(client, quote_plus("a secret: +/%")),
+            headers={"Authorization": encode_basic_auth(client, quote_plus("a secret: +/%"))},
         )
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["access_token"])
+        assert answer.status == 200, await answer.text()
+        return str((await answer.json())["access_token"])
+
+    async def open(self, where: str) -> ClientResponse:
+        """The page at *where*; it goes nowhere else by itself."""
+        return await self.browser.get(URL(where, encoded=True), allow_redirects=False)
 
     async def log_in(self, where: str, name: str) -> str:
         """Fill in its forms; where it sends the browser, without the host."""
-        page = await self.browser.get(where)
-        while page.status_code != 303 or page.headers["Location"].startswith(("/", self.issuer)):
-            if page.status_code == 303:
-                page = await self.browser.get(urljoin(str(page.url), page.headers["Location"]))
+        page = await self.open(where)
+        while page.status != 303 or page.headers["Location"].startswith(("/", self.issuer)):
+            if page.status == 303:
+                page = await self.open(urljoin(self.issuer, page.headers["Location"]))
             else:
                 page = await self.send_form(page, login=name, password="any")
         back = urlsplit(page.headers["Location"])
         return f"{back.path}?{back.query}"
 
-    async def send_form(self, page: httpx.Response, **fields: str) -> httpx.Response:
+    async def send_form(self, page: ClientResponse, **fields: str) -> ClientResponse:
         """Send the form of *page*, where its *fields* of these names are filled in."""
-        [form] = html.fromstring(page.text, base_url=str(page.url)).forms
+        document: Any = html.fromstring(await page.text())
+        [form] = document.forms
         said = {**dict(form.form_values()), **fields}
-        return await self.browser.post(urljoin(str(page.url), form.action), data=said)
+        address = URL(urljoin(str(page.url), form.action), encoded=True)
+        return await self.browser.post(address, data=said, allow_redirects=False)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +114,9 @@ async def provider(modules: Path) -> AsyncIterator[Provider]:
         stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={**os.environ, "NODE_PATH": str(modules)},
     )  # fmt: skip
     try:
-        async with httpx.AsyncClient(timeout=DEADLINE) as browser:
+        # It keeps cookies of an address without a name, too.
+        jar, limit = CookieJar(unsafe=True), ClientTimeout(total=DEADLINE)
+        async with ClientSession(cookie_jar=jar, timeout=limit) as browser:
             found = Provider(process, f"http://127.0.0.1:{port}", browser)
             assert await found.line() == b"ready\n"
             yield found
@@ -168,7 +178,7 @@ async def test_people_log_in(provider: Provider, tmp_path: Path) -> None:
             shown = await run.request("GET", "/console/topics", cookie=session)
             assert shown.status == status, name
             left = await run.request("POST", "/console/logout", b"", cookie=session, **FORM)
-            page = await provider.browser.get(goes_to(left))
+            page = await provider.open(goes_to(left))
             done = await provider.send_form(page, logout="yes")
             assert done.headers["Location"] == f"{GATEWAY}/console/login"
             gone = await run.request("GET", "/console/topics", cookie=session)

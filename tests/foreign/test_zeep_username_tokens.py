@@ -11,7 +11,7 @@ from lxml import etree
 from zeep import Client
 from zeep.exceptions import Fault
 from zeep.wsse.username import UsernameToken
-from zeep.wsse.utils import WSU, get_timestamp
+from zeep.wsse.utils import WSU
 
 from gateway.identities.file_editing import add_user, create_identities
 from tests.rigs.gateways import running
@@ -28,13 +28,14 @@ FORMS: dict[str, dict[str, Any]] = {
 def timestamp() -> etree._Element:
     """What zeep puts beside a token where it is told to."""
     now = datetime.now(UTC)
-    moments = get_timestamp(now), get_timestamp(now + timedelta(minutes=5))
-    return WSU.Timestamp(WSU.Created(moments[0]), WSU.Expires(moments[1]))
+    began, over = (f"{one:%Y-%m-%dT%H:%M:%SZ}" for one in (now, now + timedelta(minutes=5)))
+    made: etree._Element = WSU.Timestamp(WSU.Created(began), WSU.Expires(over))
+    return made
 
 
 def subscribe(url: str, token: UsernameToken) -> str:
     """Subscribe by the gateway's own description; the address that is answered."""
-    client = Client(f"{url}/soap?wsdl=wsn", wsse=token)
+    client = Client(f"{url}/soap?wsdl=wsn", wsse=token)  # type: ignore[no-untyped-call]
     producer = client.bind("WSNotification", "NotificationProducerSoap12")
     answer = producer.Subscribe(ConsumerReference={"Address": "http://127.0.0.1:9999/"})
     return str(answer.SubscriptionReference.Address._value_1)
@@ -50,7 +51,7 @@ async def test_it_subscribes_by_a_password(tmp_path: Path, form: dict[str, Any])
     async with running(tmp_path / "data", identities=file, egress_allow=["127.0.0.1"]) as run:
 
         async def ask(user: str, password: str, **more: Any) -> str:
-            token = UsernameToken(user, password, **form, **more)
+            token = UsernameToken(user, password, **form, **more)  # type: ignore[no-untyped-call]
             return await asyncio.to_thread(subscribe, run.url, token)
 
         assert "/subscriptions/" in await ask("camera", PASSWORD)

@@ -22,7 +22,7 @@ SPEAKER = Speaker()
 
 async def by_basic(run: Running, user: str, headers: dict[str, str]) -> Answer:
     pair = base64.b64encode(f"{user}:a guess".encode()).decode()
-    return await run.request("GET", "/api/v1/topics", authorization=f"Basic {pair}", **headers)
+    return await run.request("GET", "/api/v1/topics", b"", authorization=f"Basic {pair}", **headers)
 
 
 async def by_token(run: Running, user: str, headers: dict[str, str]) -> Answer:
