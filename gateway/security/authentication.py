@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -49,7 +50,10 @@ from gateway.security.tokens import (
     UnknownKey,
     is_token,
     issuer_of,
-    verify_token,
+    lacking,
+    read_claims,
+    verified_claims,
+    with_userinfo,
 )
 
 SIGNATURE_FAILURES, SIGNATURE_FAILURES_AT_ONCE = 1.0, 100.0
@@ -437,17 +441,31 @@ class Authentication:
         user = self._user(key.user)
         return Identity(user.owner, user.roles, key.rights, until, user.tenant)
 
-    async def of_login(self, token: str, issuer: Issuer, nonce: str) -> Identity:
+    async def of_login(
+        self,
+        token: str,
+        issuer: Issuer,
+        nonce: str,
+        ask_userinfo: Callable[[], Awaitable[Mapping[str, Any] | None]],
+    ) -> Identity:
         """Return whom a *token* of identity proves, which *issuer* gave to a login with *nonce*.
+
+        Args:
+            ask_userinfo: What the issuer says of that user beside the token, where it can be had:
+                asked where the token lacks a claim that the issuer's row names.
 
         Raises:
             NotIdentified: It proves nothing.
             KeysUnavailable: It cannot be verified now.
         """
-        return await self._of_token(token, issuer, nonce)
+        return await self._of_token(token, issuer, nonce, ask_userinfo)
 
     async def _of_token(
-        self, text: str, expected: Issuer | None = None, nonce: str | None = None
+        self,
+        text: str,
+        expected: Issuer | None = None,
+        nonce: str | None = None,
+        ask_userinfo: Callable[[], Awaitable[Mapping[str, Any] | None]] | None = None,
     ) -> Identity:
         try:
             if not is_token(text):
@@ -455,7 +473,11 @@ class Authentication:
             issuer = self._issuers.get(issuer_of(text))
             if issuer is None or issuer != (expected or issuer):
                 raise TokenRefused("its issuer is not known here")
-            claims = await self._claims(text, issuer, nonce)
+            said = await self._claims(text, issuer, nonce)
+            if ask_userinfo is not None and lacking(said, issuer):
+                userinfo = await ask_userinfo()
+                said = said if userinfo is None else with_userinfo(said, userinfo, issuer)
+            claims = read_claims(said, issuer)
             tenant = self._tenant_of(claims, issuer)
         except TokenRefused as refused:
             self._count("token")
@@ -485,12 +507,12 @@ class Authentication:
             raise TokenRefused("its tenant is not known here")
         return tenant
 
-    async def _claims(self, text: str, issuer: Issuer, nonce: str | None) -> TokenClaims:
+    async def _claims(self, text: str, issuer: Issuer, nonce: str | None) -> Mapping[str, Any]:
         keys = self._keys[issuer]
         try:
-            return verify_token(text, issuer, await keys.get(), nonce=nonce)
+            return verified_claims(text, issuer, await keys.get(), nonce=nonce)
         except UnknownKey:
-            return verify_token(text, issuer, await keys.get(newer=True), nonce=nonce)
+            return verified_claims(text, issuer, await keys.get(newer=True), nonce=nonce)
 
     def _user(self, name: str) -> Identity:
         user = self.identities.user_of_name[name]

@@ -43,14 +43,14 @@ class IssuerDocuments:
             raise ValueError(f"discovery speaks of another issuer, {named!r}")
         return found
 
-    async def fetch(self, url: str) -> Any:
-        """The JSON at *url*.
+    async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
+        """The JSON at *url*, asked for with *headers*.
 
         Raises:
             OSError: It cannot be had.
             ValueError: It is no JSON, or no URL.
         """
-        return parse_json(await self._ask(_checked(url)))
+        return parse_json(await self._ask(_checked(url), None, headers))
 
     async def send_form(self, url: str, form: dict[str, str], headers: dict[str, str]) -> Any:
         """The JSON that is answered to a *form*.

@@ -8,6 +8,7 @@
        |<------------------ code, state ----------------------------|
        |---- code, state -->|  code, verifier --------------------->|
        |                    |<--------------- token of identity ----|
+       |                    |  where it lacks roles: userinfo ----->|
        |<-- a session ------|
 
 A login that is under way belongs to one browser: its cookie has all that is known of it, encrypted.
@@ -23,10 +24,12 @@ import asyncio
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode
@@ -55,6 +58,8 @@ TAG = 32
 another issuer for."""
 KEPT = 600.0
 """Seconds for which it is known what an identity provider says of itself."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
+"""A token that a header may have (RFC 6750, section 2.1)."""
 _SAYS_ISSUER = "authorization_response_iss_parameter_supported"
 _ELSEWHERE = "The login was begun at another identity provider."
 _log = structlog.get_logger("dragoman.identity")
@@ -184,8 +189,10 @@ class OpenIdLogin:
         self._ended[hashed] = None  # Before it is asked: no login has it asked twice.
         if issuer is None and (await self._describe(row)).get(_SAYS_ISSUER) is True:
             raise NotIdentified(_ELSEWHERE)  # RFC 9207, section 2.4.
-        token = await self._token(begun, row, code)
-        identity = await self._authentication.of_login(token, row, begun.nonce)
+        token, access = await self._tokens(begun, row, code)
+        identity = await self._authentication.of_login(
+            token, row, begun.nonce, partial(self._userinfo, row, access)
+        )
         return LoggedIn(identity, row, begun.page)
 
     def _sealed(self, begun: _Begun) -> str:
@@ -229,8 +236,9 @@ class OpenIdLogin:
         self._described[issuer.issuer] = time.monotonic(), found
         return found
 
-    async def _token(self, begun: _Begun, issuer: Issuer, code: str) -> str:
-        """The token of identity that *code* is good for (OpenID Connect Core 1.0, 3.1.3)."""
+    async def _tokens(self, begun: _Begun, issuer: Issuer, code: str) -> tuple[str, str | None]:
+        """The token of identity that *code* is good for (OpenID Connect Core 1.0, 3.1.3), and the
+        one for userinfo, where there is one."""
         where = await self._endpoint(issuer, "token_endpoint")
         form = {
             "grant_type": "authorization_code",
@@ -254,7 +262,24 @@ class OpenIdLogin:
         token = answer.get("id_token") if isinstance(answer, dict) else None
         if not isinstance(token, str):
             raise LoginUnavailable(issuer.issuer, "it gives no token of identity")
-        return token
+        access = answer.get("access_token")
+        return token, access if isinstance(access, str) and _TOKEN.fullmatch(access) else None
+
+    async def _userinfo(self, issuer: Issuer, access: str | None) -> dict[str, Any] | None:
+        """What *issuer* says of the user to whom it gave *access* (OpenID Connect Core 1.0, 5.3):
+        many say there alone what the scope asked for. None where it does not; the user has then
+        what the token of identity says, which is never more."""
+        where = (await self._describe(issuer)).get("userinfo_endpoint")
+        if access is None or not isinstance(where, str):
+            return None
+        headers = {"Authorization": f"Bearer {access}"}
+        try:
+            async with asyncio.timeout(DEADLINE), self._exchanges:
+                found = await self._authentication.documents.fetch(where, headers)
+        except (OSError, ValueError) as error:
+            _log.warning("identity.userinfo-unavailable", issuer=issuer.issuer, why=str(error))
+            return None
+        return found if isinstance(found, dict) else None
 
 
 def _basic(user: str, password: str) -> str:

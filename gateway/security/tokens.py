@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joserfc import jwt
-from joserfc.errors import InvalidKeyIdError, JoseError, SecurityWarning
+from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError, SecurityWarning
 from joserfc.jwk import KeySet
 
 from filters import Reason, Refused
@@ -33,7 +33,8 @@ class TokenRefused(Refused):
 
 
 class UnknownKey(TokenRefused):
-    """A token is signed by a key that is not known: the issuer may have a new one."""
+    """A token is signed by a key that is not known: the issuer may have a new one, by the name of
+    a former one, too, or by none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +74,17 @@ def issuer_of(token: str) -> str:
     return issuer
 
 
-def verify_token(
+def verified_claims(
     token: str, issuer: Issuer, keys: KeySet, *, nonce: str | None = None
-) -> TokenClaims:
-    """Verify *token* of *issuer*, which has *keys*.
+) -> Mapping[str, Any]:
+    """Verify *token* of *issuer*, which has *keys*; what it says.
 
     Args:
         nonce: That of a login, where it is a token of identity for the console, which is another
             audience than the gateway's (OpenID Connect Core 1.0, section 3.1.3.7).
 
     Raises:
-        UnknownKey: None of *keys* is the one that the token names.
+        UnknownKey: None of *keys* is the one that the token names, or that has signed it.
         TokenRefused: It proves nothing.
     """
     try:
@@ -99,9 +100,39 @@ def verify_token(
         ).validate(claims)
     except InvalidKeyIdError as error:
         raise UnknownKey("its key is unknown") from error
+    except BadSignatureError as error:
+        raise UnknownKey("bad signature") from error
     except (JoseError, ValueError, TypeError) as error:
         code = getattr(error, "error", "invalid").replace("_", " ")
         raise TokenRefused(code) from error
+    return claims
+
+
+def lacking(claims: Mapping[str, Any], issuer: Issuer) -> list[str]:
+    """The paths of claims that the row of *issuer* names, and that are not among *claims*."""
+    named = (issuer.name, issuer.roles, issuer.tenant_claim)
+    return [path for path in named if path is not None and claim(claims, path) is None]
+
+
+def with_userinfo(
+    claims: Mapping[str, Any], userinfo: Mapping[str, Any], issuer: Issuer
+) -> Mapping[str, Any]:
+    """*claims* of a token of identity, and of *userinfo* those that it lacks.
+
+    Raises:
+        TokenRefused: *userinfo* is of another user (OpenID Connect Core 1.0, section 5.3.2).
+    """
+    if "sub" not in claims or userinfo.get("sub") != claims["sub"]:
+        raise TokenRefused("what its issuer says beside it is of another user")
+    return {**claims, **{path: claim(userinfo, path) for path in lacking(claims, issuer)}}
+
+
+def read_claims(claims: Mapping[str, Any], issuer: Issuer) -> TokenClaims:
+    """Whom the verified *claims* of a token of *issuer* prove.
+
+    Raises:
+        TokenRefused: Nobody.
+    """
     name = claim(claims, issuer.name)
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
         raise TokenRefused(f"it has no {issuer.name}")

@@ -1,6 +1,7 @@
-/* A peer made with gSOAP's wsseapi, which signs and verifies by itself.
+/* A peer made with gSOAP's wsseapi, which signs, makes tokens and verifies by itself.
  *
  *   gsoap_signed publish URL KEY CERTIFICATE    sign an event, and send it
+ *   gsoap_signed token FORM URL USER PASSWORD   send one with a UsernameToken, "text" or "digest"
  *   gsoap_signed read AUTHORITY                 read one message of standard input
  *
  * "read" prints the text of the event, once its Timestamp, Body and certificate are verified. Files
@@ -38,6 +39,13 @@ static void *read_pem(const char *path, int certificate) {
     return found;
 }
 
+static int send_event(struct soap *soap, const char *url) {
+    if (soap_send_e__event(soap, url, "", "high water") || soap_recv_empty_response(soap))
+        return failed(soap, "send");
+    printf("sent\n");
+    return 0;
+}
+
 static int publish(struct soap *soap, char **words) {
     EVP_PKEY *key = read_pem(words[1], 0);
     X509 *certificate = read_pem(words[2], 1);
@@ -46,10 +54,16 @@ static int publish(struct soap *soap, char **words) {
     soap_wsse_add_KeyInfo_SecurityTokenReferenceX509(soap, "#Token");
     if (soap_wsse_sign_body(soap, SOAP_SMD_SIGN_RSA_SHA256, key, 0))
         return failed(soap, "sign");
-    if (soap_send_e__event(soap, words[0], "", "high water") || soap_recv_empty_response(soap))
-        return failed(soap, "send");
-    printf("sent\n");
-    return 0;
+    return send_event(soap, words[0]);
+}
+
+static int publish_with_token(struct soap *soap, char **words) {
+    int (*add)(struct soap *, const char *, const char *, const char *) =
+        strcmp(words[0], "digest") ? soap_wsse_add_UsernameTokenText
+                                   : soap_wsse_add_UsernameTokenDigest;
+    if (add(soap, "User", words[2], words[3]))
+        return failed(soap, "token");
+    return send_event(soap, words[1]);
 }
 
 int e__event(struct soap *soap, char *text) {
@@ -74,6 +88,8 @@ int main(int count, char **words) {
     soap_register_plugin(soap, soap_wsse);
     if (count > 4 && !strcmp(words[1], "publish"))
         return publish(soap, words + 2);
+    if (count > 5 && !strcmp(words[1], "token"))
+        return publish_with_token(soap, words + 2);
     if (count > 2 && !strcmp(words[1], "read"))
         return read_one(soap, words[2]);
     fprintf(stderr, "usage: see the source\n");

@@ -1,4 +1,5 @@
-"""gSOAP's ``wsseapi``: the gateway takes what it signs, and it takes what we sign."""
+"""gSOAP's ``wsseapi``: the gateway takes what it signs and its UsernameTokens, and it takes what we
+sign."""
 
 import asyncio
 import subprocess
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.identities.file_editing import create_identities
+from gateway.identities.file_editing import add_user, create_identities
 from mediation.ws_security import read_signing_key, sign_envelope
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11
 from tests.rigs.gateways import running
 from tests.rigs.gsoap import needs_gsoap
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.nightly
 
 HERE = Path(__file__).parent
 EVENT = '<e:event xmlns:e="urn:event"><e:text>tide</e:text></e:event>'
+PASSWORD = "open sesame"
+DEVICES = '\n[[rights]]\nwho = ["role:devices"]\nmay = ["publish"]\n'
 RULES = '\n[[rights]]\nwho = ["cert:CN=mole"]\nmay = ["publish"]\n'
 
 
@@ -65,6 +69,36 @@ async def test_the_gateway_takes_what_it_signs(program: Path, tmp_path: Path) ->
             AssertionError, match="HTTP 500"
         ):  # It reads no fault of what is one-way.
             await asyncio.to_thread(run, *words)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("form", ["text", "digest"])
+async def test_the_gateway_takes_its_passwords(
+    program: Path, tmp_path: Path, consumer: Consumers, form: str
+) -> None:
+    """Also as octets that somebody else has seen: a password again, a digest once."""
+    file = tmp_path / "identities.toml"
+    create_identities(file)
+    add_user(file, "camera", PASSWORD, ["devices"], digest=True)
+    file.write_text(file.read_text() + DEVICES)
+    words = [str(program), "token", form]
+    url = consumer.fresh()
+    assert await asyncio.to_thread(run, *words, url, "camera", PASSWORD) == b"sent\n"
+    seen = await consumer.next(url)
+    async with running(tmp_path / "data", identities=file) as gateway:
+        soap = f"{gateway.url}/soap"
+        assert await asyncio.to_thread(run, *words, soap, "camera", PASSWORD) == b"sent\n"
+        for user, password in (("camera", "wrong"), ("nobody", PASSWORD)):
+            with pytest.raises(AssertionError, match="HTTP 500"):
+                await asyncio.to_thread(run, *words, soap, user, password)
+        answers = [
+            await gateway.request(
+                "POST", "/soap", seen.body, content_type="text/xml; charset=utf-8"
+            )
+            for _ in range(2)
+        ]
+        assert [one.status for one in answers] == [202, 202 if form == "text" else 500]
+        assert (b"used before" in answers[1].body) is (form == "digest")
 
 
 def test_it_takes_what_we_sign(program: Path, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ itself. The package is installed into a folder of the cache when it is first nee
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
@@ -14,37 +12,19 @@ import pytest
 
 from tests.rigs.consumers import Consumers
 from tests.rigs.gateways import Running
+from tests.rigs.node_packages import node_modules
 from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PACKAGE = "soap@1.13.0"
 PROGRAM = Path(__file__).parent / "node_soap.js"
-INSTALL = 60.0
-"""Seconds."""
 
 
 @pytest.fixture(scope="module")
 def modules() -> Path:
     """The folder in which node finds the package."""
-    for name in ("node", "npm"):
-        if shutil.which(name) is None:
-            pytest.skip(f"needs node-soap: {name} is not installed (nodejs, npm)")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "dragoman-tests" / PACKAGE.replace("@", "-")
-    if not (folder / "installed").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]
-        try:
-            done = subprocess.run(
-                [*command, str(folder), PACKAGE], capture_output=True, timeout=INSTALL, check=False
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"needs node-soap: npm installs nothing within {INSTALL:.0f} s")
-        if done.returncode:
-            pytest.skip(f"needs node-soap: npm install {PACKAGE} failed")
-        (folder / "installed").touch()
-    return folder / "node_modules"
+    return node_modules("node-soap", PACKAGE)
 
 
 async def told(modules: Path, gateway: Running, service: str, url: str) -> dict[str, Any]:

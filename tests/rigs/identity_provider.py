@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,6 +41,12 @@ class IdentityProvider:
         people: The claims of those who can log in, by their names.
         ended: What was asked for where sessions end.
         says_issuer: It says of itself that it always says ``iss`` with a code (RFC 9207).
+        names_keys: Its tokens say by which key they are signed.
+        renames: A new key has a new name.
+        publishes: The algorithms for which it publishes a key.
+        userinfo: What it says of people beside their tokens, which have no other claims then
+            (OpenID Connect Core 1.0, section 5.4), by their names.
+        shown: What was shown to it for that.
     """
 
     def __init__(self, issuer: str, audience: str = "dragoman") -> None:
@@ -55,6 +61,10 @@ class IdentityProvider:
         self.people: dict[str, dict[str, Any]] = {}
         self.ended: list[Mapping[str, str]] = []
         self.says_issuer = False
+        self.names_keys = self.renames = True
+        self.publishes: Iterable[str] = ALGORITHMS
+        self.userinfo: dict[str, Any] | None = None
+        self.shown: list[str] = []
         self._codes: dict[str, tuple[dict[str, str], str]] = {}
         """What was asked for, and who logged in, by code."""
         self._keys = {name: self._new_key(name, 0) for name in ALGORITHMS}
@@ -73,7 +83,7 @@ class IdentityProvider:
 
     def rotate(self) -> None:
         """Sign with new keys from now on; the former ones are not published any more."""
-        self._generation += 1
+        self._generation += self.renames
         self._keys = {name: self._new_key(name, self._generation) for name in ALGORITHMS}
 
     def token(self, algorithm: str = "ES256", *, header: Any = None, **claims: Any) -> str:
@@ -86,7 +96,7 @@ class IdentityProvider:
             **claims,
         }
         key = self._keys[algorithm]
-        head = {"alg": algorithm, "kid": key.kid, **(header or {})}
+        head = {"alg": algorithm, **({"kid": key.kid} if self.names_keys else {})} | (header or {})
         kept = {name: value for name, value in said.items() if value is not None}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)  # Of the name "EdDSA".
@@ -95,7 +105,8 @@ class IdentityProvider:
     @property
     def key_set(self) -> dict[str, Any]:
         """What it publishes: its keys."""
-        return dict(KeySet(list(self._keys.values())).as_dict(private=False))
+        keys = [self._keys[name] for name in self.publishes]
+        return dict(KeySet(keys).as_dict(private=False))
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """The answer to a GET of *path*."""
@@ -110,6 +121,8 @@ class IdentityProvider:
                 "end_session_endpoint": f"{self.issuer}/leave",
                 "authorization_response_iss_parameter_supported": self.says_issuer,
             }
+            if self.userinfo is not None:
+                said["userinfo_endpoint"] = f"{self.issuer}/userinfo"
         elif path.startswith("/authorize?"):
             return 200, _LOGIN.format(escape(path, quote=True)).encode()
         elif path.startswith("/leave?"):
@@ -171,8 +184,16 @@ class IdentityProvider:
             return 400, json.dumps({"error": "invalid_grant"}).encode()
         claims = {"sub": name, "aud": asked["client_id"], "nonce": asked["nonce"]}
         token = self.token(**{**claims, **self.people[name]})
-        said = {"access_token": "opaque", "token_type": "Bearer", "id_token": token}
+        said = {"access_token": f"opaque-{name}", "token_type": "Bearer", "id_token": token}
         return 200, json.dumps(said).encode()
+
+    def inform(self, authorization: str) -> tuple[int, bytes]:
+        """The answer to a GET of the userinfo endpoint (OpenID Connect Core 1.0, section 5.3)."""
+        self.shown.append(authorization)
+        name = authorization.removeprefix("Bearer opaque-")
+        if self.userinfo is None or name not in self.userinfo:
+            return 401, b""
+        return 200, json.dumps(self.userinfo[name]).encode()
 
 
 _LOGIN = """<!doctype html><html lang="en"><title>Who are you?</title>
@@ -186,6 +207,9 @@ def identity_provider() -> Iterator[IdentityProvider]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path == "/userinfo":
+                self._say(*provider.inform(self.headers.get("Authorization", "")))
+                return
             self._say(*provider.answer(self.path))
 
         def do_POST(self) -> None:

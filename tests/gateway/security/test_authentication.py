@@ -370,10 +370,20 @@ async def test_a_token_is_signed_by_its_issuer(
         assert (await refusal(authentication, f"Bearer {token}")).reason is Reason.NOT_IDENTIFIED
 
 
+@pytest.mark.parametrize("names", ["another name", "the former name", "no name"])
 async def test_keys_rotate(
-    authentication: Authentication, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+    authentication: Authentication,
+    provider: IdentityProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    names: str,
 ) -> None:
-    """A token of a new key has the keys read again, but not more often than once a minute."""
+    """A token of a new key has the keys read again, but not more often than once a minute:
+    whatever it says that its key is called. Where there is one key alone, it need not say it."""
+    provider.names_keys = names != "no name"
+    if names == "no name":
+        provider.publishes = ("ES256",)
+    if names == "the former name":
+        provider.renames = False
     assert await prove(authentication, f"Bearer {provider.token()}")
     provider.rotate()
     reads = provider.reads

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,6 +43,7 @@ from tests.rigs.discovery_entities import Speaker
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.gateways import Running, running
+from tests.rigs.node_packages import node_modules
 from tests.rigs.programs import run as program
 from tests.rigs.stores import sqlite_url
 
@@ -185,20 +184,8 @@ async def test_what_ends_is_gone(tmp_path: Path) -> None:
 
 def official() -> Draft7Validator:
     """The schema that the AsyncAPI initiative publishes in a package, which is fetched once."""
-    if shutil.which("npm") is None:
-        pytest.skip("needs the schema of AsyncAPI: npm is not installed")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "dragoman-tests" / "asyncapi-specs-6.11.1"
-    file = folder / "node_modules/@asyncapi/specs/schemas/3.0.0-without-$id.json"
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]
-        try:
-            subprocess.run(
-                [*command, str(folder), PACKAGE], capture_output=True, timeout=40, check=True
-            )
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-            pytest.skip(f"needs the schema of AsyncAPI: npm did not install {PACKAGE}")
+    modules = node_modules("the schema of AsyncAPI", PACKAGE)
+    file = modules / "@asyncapi/specs/schemas/3.0.0-without-$id.json"
     return Draft7Validator(json.loads(file.read_text()))
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ from gateway.security.identities import parse_identities
 from gateway.security.openid_login import OpenIdLogin
 from gateway.web.console import openid_pages
 from tests.rigs.chromium import Page
+from tests.rigs.console_logins import FORM, begin_login, cookies, end_login, goes_to
 from tests.rigs.envelopes import Answer
 from tests.rigs.gateways import Running, running
 from tests.rigs.identity_provider import DOCUMENTS, IdentityProvider, identity_provider
 from tests.rigs.waiting import until
 
-FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
-REFRESH = re.compile(rb'http-equiv="refresh" content="0; url=([^"]*)"')
 RULES = """
 [[issuers]]
 issuer = "{}"
@@ -56,25 +54,9 @@ async def run(tmp_path: Path, provider: IdentityProvider) -> AsyncIterator[Runni
         yield found
 
 
-def goes_to(answer: Answer) -> str:
-    """Where a page has the browser go."""
-    found = REFRESH.search(answer.body)
-    assert answer.status == 200 and found is not None, answer.body
-    return unescape(found[1].decode())
-
-
-def cookies(answer: Answer) -> dict[str, str]:
-    """The cookies that are set; a later one of two lines is all that is kept of both."""
-    return dict([answer.headers["set-cookie"].partition(";")[0].split("=", 1)])
-
-
 async def begin(run: Running, provider: IdentityProvider) -> tuple[str, str]:
     """Begin a login: where the browser goes, and its cookie."""
-    query = urlencode({"issuer": provider.issuer, "to": "/console/topics"})
-    answer = await run.request("GET", f"/console/login/openid?{query}")
-    assert "samesite=lax" in answer.headers["set-cookie"].lower()
-    [(name, value)] = cookies(answer).items()
-    return goes_to(answer), f"{name}={value}"
+    return await begin_login(run, provider.issuer)
 
 
 async def at_the_provider(where: str, user: str) -> str:
@@ -97,26 +79,11 @@ async def log_in(run: Running, provider: IdentityProvider, user: str = "ada") ->
     return await run.request("GET", await at_the_provider(where, user), cookie=cookie)
 
 
-def session_of(raw: bytes) -> str:
-    found = re.search(rb"__Host-dragoman=([^;]+); ([^\r]*)", raw)
-    assert found is not None, raw
-    assert {one.strip().lower() for one in found[2].split(b";")} == {
-        b"httponly", b"path=/", b"samesite=strict", b"secure"
-    }  # fmt: skip
-    return f"__Host-dragoman={found[1].decode()}"
-
-
 async def logged_in(run: Running, provider: IdentityProvider, user: str = "ada") -> str:
     """The cookie of a session."""
     where, cookie = await begin(run, provider)
     path = await at_the_provider(where, user)
-    reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
-    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{run.port}\r\nCookie: {cookie}\r\n"
-    writer.write(f"{head}Connection: close\r\n\r\n".encode())
-    raw = await reader.read()
-    writer.close()
-    assert b'url=/console/topics"' in raw, raw
-    return session_of(raw)
+    return await end_login(run, path, cookie)
 
 
 async def test_a_session_by_an_identity_provider(
@@ -274,6 +241,37 @@ async def test_tokens_that_prove_nothing(run: Running, provider: IdentityProvide
         assert (await log_in(run, provider)).status == 401, claims
     provider.people["ada"] = good | {"azp": "dragoman-console", "aud": ["x", "dragoman-console"]}
     assert (await log_in(run, provider)).status == 200
+
+
+SAID_BESIDE: dict[str, tuple[str, dict[str, Any], dict[str, Any], int, int]] = {
+    "in the token": ("ada", {"groups": ["watchers"]}, {"groups": []}, 200, 0),
+    "beside it": ("ada", {}, {"sub": "ada", "groups": ["watchers"]}, 200, 1),
+    "less beside it": ("ada", {}, {"sub": "ada"}, 403, 1),
+    "of another": ("ada", {}, {"sub": "eve", "groups": ["watchers"]}, 401, 1),
+    "of nobody": ("ada", {}, {"groups": ["watchers"]}, 401, 1),
+    "not at all": ("ada", {}, {}, 403, 1),
+    "for a header that is none": ("a\r\nX: y", {"sub": "ada"}, {"sub": "ada"}, 403, 0),
+}
+"""Who logs in, what the token says, and what is said beside it; the answer to a page that takes a
+role, 401 where there is no session; and how often it was asked."""
+
+
+@pytest.mark.parametrize("case", SAID_BESIDE.values(), ids=SAID_BESIDE.keys())
+async def test_what_is_said_beside_the_token(
+    run: Running, provider: IdentityProvider, case: tuple[str, Any, dict[str, Any], int, int]
+) -> None:
+    """Many providers write the claims of a scope there alone (OpenID Connect Core 1.0, 5.4)."""
+    name, claims, userinfo, status, asked = case
+    provider.people = {name: claims}
+    provider.userinfo = {name: userinfo} if userinfo else {}
+    if status == 401:
+        assert (await log_in(run, provider, name)).status == 401
+    else:
+        session = await logged_in(run, provider, name)
+        assert (await run.request("GET", "/console/topics", cookie=session)).status == status
+    assert provider.shown == [f"Bearer opaque-{name}"] * asked
+    noted = any(one["event"] == "identity.userinfo-unavailable" for one in run.logs)
+    assert noted is not bool(userinfo)
 
 
 async def test_a_session_ends_with_its_issuer_and_after_hours(
