@@ -18,8 +18,8 @@ WHAT = "revoked certificates"
 
 
 def check_revocation_lists(settings: Settings) -> Iterator[Finding]:
-    """Check the lists in all files of authorities. A file that cannot be read is told of where it is
-    used."""
+    """Check the lists in all files of authorities. A file that cannot be read is told of where it
+    is used."""
     now = datetime.now(UTC)
     for name, path in dict.fromkeys(_files(settings)):
         try:
