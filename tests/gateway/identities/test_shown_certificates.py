@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ async def test_what_the_store_has(store: Store) -> None:
         (later, later),
         (first.withdrawn(), later),
     ):
-        await store.submit(lambda rows, one=one: shown_certificates.write(rows, [one]))
+        await store.submit(partial(shown_certificates.write, shown=[one]))
         found, moment = await store.submit(lambda rows: shown_certificates.learn(rows, 0.0))
         assert found == [kept]
         expected = kept
@@ -84,7 +85,7 @@ async def test_what_the_store_has(store: Store) -> None:
     later_on = await store.submit(lambda rows: shown_certificates.learn(rows, moment + 60.0))
     assert later_on[0] == []
     for before, left in ((1001.0, [later]), (1002.0, [])):
-        await store.submit(lambda rows, at=before: shown_certificates.delete_old(rows, at))
+        await store.submit(partial(shown_certificates.delete_old, before=before))
         found, _ = await store.submit(lambda rows: shown_certificates.learn(rows, 0.0))
         assert found == left
 

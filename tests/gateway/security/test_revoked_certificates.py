@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from filters import parse_clark
 from gateway.checks import examine_settings
+from gateway.http import client_certificate
 from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import parse_identities
 from gateway.security.revoked_certificates import RevokedCertificates
@@ -568,11 +569,20 @@ async def test_a_proxy_of_whose_clients_lists_tell(tmp_path: Path) -> None:
             (pem(HARBOUR.certificate) + list_of(HARBOUR, days=-1), 401),
             (pem(HARBOUR.certificate) + list_of(HARBOUR), 202),
             (pem(HARBOUR.certificate) + list_of(HARBOUR, MOLE), 401),
-            (pem(NAMESAKE.certificate), 403),
+            (pem(NAMESAKE.certificate), 403),  # It counts, and no rule has its name.
             (AUTHORITIES, 202),
         ):
             await change(run, file, octets)
             assert await publish(run, MOLE, 1) == status
+            assert is_handed_on(run, MOLE) is (status != 401)
+
+
+def is_handed_on(run: Running, leaf: x509.Certificate) -> bool:
+    """Whether it is there for what asks for a certificate itself: protected topics, sequences."""
+    shown = quote(pem(leaf).decode(), safe="").encode()
+    scope: Any = {"client": ("127.0.0.1", 1), "headers": [(b"x-certificate", shown)]}
+    http = run.gateway.serving.site.asking.http
+    return client_certificate(scope, http) == der(leaf)
 
 
 @pytest.mark.parametrize(
