@@ -187,8 +187,8 @@ class Revocations:
             raise ValueError(str(error)) from error
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
-        self._known[key] = tuple(chain)
-        return self._known[key]
+        self._known[key] = found = tuple(chain)
+        return found  # Another thread may have forgotten all meanwhile.
 
 
 NO_REVOCATIONS = Revocations()

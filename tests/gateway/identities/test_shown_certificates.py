@@ -90,6 +90,7 @@ async def test_what_the_store_has(store: Store) -> None:
         assert found == left
 
 
+@pytest.mark.slow
 async def test_another_gateway_of_the_store_knows_it(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "identities.toml"
     rows = b'[[rights]]\nwho = ["cert:CN=mole"]\nmay = ["subscribe"]\n'

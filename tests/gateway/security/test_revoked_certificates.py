@@ -560,6 +560,7 @@ async def test_what_an_owner_subscribed_to(
                 await run.quiet()
 
 
+@pytest.mark.slow
 async def test_a_proxy_of_whose_clients_lists_tell(tmp_path: Path) -> None:
     """A new file of an authority counts within a second, without a change of the rules."""
     file = tmp_path / "authority.pem"
