@@ -93,10 +93,20 @@ class _Valid(Generic[V]):
 
 class ValidChains(Generic[K, V]):
     """What was learnt of chains, for as long as all of their certificates are valid: a signer signs
-    many messages with the same. What strangers show leads to no authority, and is not kept."""
+    many messages with the same. What strangers show leads to no authority, and is not kept.
 
-    def __init__(self, most: int = MOST_CHAINS) -> None:
+    Args:
+        next_due: Beyond which moment, after a given one, nothing may be kept that was learnt then,
+            as a list of revoked certificates is due.
+    """
+
+    def __init__(
+        self,
+        most: int = MOST_CHAINS,
+        next_due: Callable[[datetime], datetime | None] = lambda _: None,
+    ) -> None:
         self._most = most
+        self._next_due = next_due
         self._kept: dict[K, _Valid[V]] = {}
 
     def __len__(self) -> int:
@@ -113,10 +123,12 @@ class ValidChains(Generic[K, V]):
         value, chain = check()
         if len(self._kept) >= self._most:
             self._kept.clear()
+        ends = min(one.not_valid_after_utc for one in chain)
+        due = self._next_due(now)
         self._kept[shown] = _Valid(
             value,
             max(one.not_valid_before_utc for one in chain),
-            min(one.not_valid_after_utc for one in chain),
+            ends if due is None else min(ends, due),
         )
         return value
 

@@ -25,6 +25,7 @@ from gateway.checks.peers import (
     check_proxy,
     check_public_url,
 )
+from gateway.checks.revocation_lists import check_revocation_lists
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
 from gateway.checks.topics import check_event_types, check_topics
@@ -63,6 +64,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("egress", partial(check_egress, settings)),
             ("WS-Security", partial(check_ws_security, settings)),
             ("identities", partial(check_identities, settings)),
+            ("revoked certificates", partial(check_revocation_lists, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
             ("topics", partial(check_topics, settings)),
             ("event types", partial(check_event_types, settings)),
@@ -96,6 +98,7 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("egress", partial(check_egress, settings)),
             ("WS-Security", partial(check_ws_security, settings)),
             ("identities", partial(check_identities, settings)),
+            ("revoked certificates", partial(check_revocation_lists, settings)),
             *_of_sending(settings),
             ("topics", partial(check_topics, settings)),
             ("event types", partial(check_event_types, settings)),

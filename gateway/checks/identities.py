@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from filters import Refused
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.model.hosts import is_loopback
-from gateway.security.certificate_authorities import load_authority
+from gateway.security.certificate_authorities import read_authority
 from gateway.security.certificate_proofs import trusted_by_name
 from gateway.security.identities import is_expired, key_file, load_identities
 from gateway.security.password_cipher import PasswordCipher
@@ -32,7 +32,7 @@ def check_identities(settings: Settings) -> Iterator[Finding]:
         return
     for authority in found.authorities:
         try:
-            load_authority(authority.name, path.parent / authority.file)
+            read_authority(authority.name, (path.parent / authority.file).read_bytes())
         except (OSError, ValueError) as error:
             text = f"authorities: {authority.name}: {authority.file} cannot be used: {error}"
             yield fail("identities", f"{text}; until then it certifies nobody")

@@ -6,7 +6,7 @@ Imported when a command needs it: cryptography takes a while.
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -181,7 +181,7 @@ def read_trust(files: Files, own: "Credentials") -> "Trust":
         entities = _anchors(files.entities, "name the certificates of entities with --entities")
     ourselves = entities.fingerprints | {fingerprint_of(own.certificate)}
     try:
-        return Trust(nodes, Anchors(entities.authorities, ourselves))
+        return Trust(nodes, replace(entities, fingerprints=ourselves))
     except ValueError as error:
         raise CommandFailed(f"{files.nodes}, {files.entities}: {error}") from error
 
@@ -192,7 +192,7 @@ def _anchors(path: Path, hint: str) -> "Anchors":
     try:
         return read_anchors(_read(path, hint))
     except ValueError as error:
-        raise CommandFailed(f"{path}: no certificates in PEM") from error
+        raise CommandFailed(f"{path}: no certificates in PEM that can be used: {error}") from error
 
 
 def _read(path: Path, hint: str) -> bytes:

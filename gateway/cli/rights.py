@@ -269,7 +269,8 @@ def _proved(principal: str, found: Identities, folder: Path) -> Identity | None:
         raise CommandFailed(f"{principal}: no certificate in PEM") from error
     proved = CertificateProofs(found, folder).identity(first.public_bytes(Encoding.DER))
     if proved is None:
-        raise CommandFailed(f"{principal}: the certificate has no subject")
+        text = "the certificate has no subject, has expired, or is revoked"
+        raise CommandFailed(f"{principal}: {text}")
     return proved
 
 

@@ -1,6 +1,7 @@
 """Make a node from its settings: read and check its key and its certificates."""
 
 import importlib.util
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -82,7 +83,7 @@ def read_trust(settings: DiscoverySettings) -> Trust:
             except ValueError as error:
                 raise DiscoveryUnusable(name, f"{authorities}: {error}") from error
         try:
-            anchors[role] = Anchors(known.authorities, known.fingerprints | fingerprints)
+            anchors[role] = replace(known, fingerprints=known.fingerprints | fingerprints)
         except ValueError as error:
             raise DiscoveryUnusable(f"{role}_fingerprints", str(error)) from error
     try:

@@ -9,7 +9,7 @@ latter on as its client wrote it.
 import base64
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
@@ -43,6 +43,7 @@ class HttpSettings:
         messenger_prefixes: Further paths below which WS-Messenger's services are.
         certificate_header: The header in which proxies hand on the certificate that a client
             showed them, in lower case; empty: none does.
+        counts: Whether such a certificate (DER) counts: the proxy may know no list of revoked ones.
     """
 
     public_url: str | None = None
@@ -50,6 +51,7 @@ class HttpSettings:
     trusted_proxies: Networks = field(default_factory=Networks)
     messenger_prefixes: tuple[str, ...] = ()
     certificate_header: str = ""
+    counts: Callable[[bytes], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def from_proxy(scope: Scope, settings: HttpSettings) -> bool:
 
 def client_certificate(scope: Scope, settings: HttpSettings) -> bytes | None:
     """The certificate that the client of *scope* showed in TLS, in DER: to us, or where it came
-    from a configured proxy, to that. None where it showed none, or the header is no certificate."""
+    from a configured proxy, to that. None where it showed none, it is revoked, or the header is no
+    certificate."""
     if not from_proxy(scope, settings):
         connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
         return None if connection is None else connection.certificate
@@ -119,10 +122,12 @@ def client_certificate(scope: Scope, settings: HttpSettings) -> bytes | None:
     text = str(values[0], "latin-1").strip()
     try:
         if text.startswith(":"):  # RFC 9440, "Client-Cert"
-            return base64.b64decode(text.removeprefix(":").removesuffix(":"), validate=True)
-        return ssl.PEM_cert_to_DER_cert(unquote(text))
+            found = base64.b64decode(text.removeprefix(":").removesuffix(":"), validate=True)
+        else:
+            found = ssl.PEM_cert_to_DER_cert(unquote(text))
     except ValueError:
         return None
+    return found if settings.counts(found) else None
 
 
 def header(scope: Scope, name: bytes) -> str:

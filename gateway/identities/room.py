@@ -16,6 +16,7 @@ from gateway.store import Store
 
 if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.
     from gateway.identities.file import IdentitiesFile
+    from gateway.security.identities import Identities
 
 _log = structlog.get_logger("dragoman.security")
 
@@ -73,10 +74,14 @@ class IdentityRoom(Room):
         self._file = file
         self._identification = identification
         self._audit = audit
-        self.stored = StoredIdentities(store, file, identification.use, shared=shared)
+        self.stored = StoredIdentities(store, file, self._use, shared=shared)
 
     def works(self) -> Iterable[Work]:
         return self._watch, self.stored.run
+
+    async def _use(self, identities: "Identities") -> None:
+        certificates = await asyncio.to_thread(self._identification.read_certificates, identities)
+        self._identification.use(identities, certificates)
 
     async def _watch(self) -> None:
         await self._file.watch(self._follow_file)

@@ -7,7 +7,7 @@ What the file of identities has is changed there alone.
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -52,7 +52,7 @@ class StoredIdentities:
         self,
         store: Store,
         file: IdentitiesFile,
-        use: Callable[[Identities], None],
+        use: Callable[[Identities], Awaitable[None]],
         *,
         shared: bool,
     ) -> None:
@@ -96,7 +96,7 @@ class StoredIdentities:
     async def _put_in_force(self, stored: Sequence[StoredIdentity]) -> None:
         found = await asyncio.to_thread(put_in_force, self._file.identities, stored, self.in_force)
         self.in_force = found
-        self._use(found.identities)
+        await self._use(found.identities)
         for one, why in found.unusable.items():
             if one not in self._told:
                 _log.warning("identity.set-aside", kind=one.kind.value, id=one.id, why=why)

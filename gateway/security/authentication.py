@@ -43,6 +43,7 @@ from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import Failures, Passwords, VerifiedPasswords
 from gateway.security.principals import USER, Identity, side_of
+from gateway.security.revoked_certificates import RevokedCertificates
 from gateway.security.tokens import (
     MAX_LENGTH,
     TokenClaims,
@@ -82,18 +83,28 @@ class Authentication:
 
     Args:
         path: Of the file of identities.
+        clients: What is revoked of the certificates of clients of TLS; None: nothing is.
 
     Attributes:
         documents: Those of the issuers.
         count_nonce: Notes that a user has used a nonce so many times; returns False where it was
             used as often before, at any gateway of the store. None: no store is there, and no
             Digest of HTTP is taken.
+        certificates: Tells whom certificates prove.
     """
 
-    def __init__(self, identities: Identities, path: Path, documents: IssuerDocuments) -> None:
+    def __init__(
+        self,
+        identities: Identities,
+        path: Path,
+        documents: IssuerDocuments,
+        clients: RevokedCertificates | None = None,
+    ) -> None:
         self.documents = documents
         self._folder = path.parent
         self.count_nonce: Callable[[str, bytes, int], Awaitable[bool]] | None = None
+        self._clients = clients
+        self.certificates = CertificateProofs(Identities(), self._folder, clients)
         self._kept = PasswordCipher(key_file(path))
         self._nonces: Nonces | None = None
         self._decoy: str | None = None
@@ -108,9 +119,17 @@ class Authentication:
         """How many credentials proved nothing, by their kind."""
         self.use(identities)
 
-    def use(self, identities: Identities) -> None:
+    def read_certificates(self, identities: Identities) -> CertificateProofs:
+        """Read the files that *identities* name, in any thread."""
+        return CertificateProofs(identities, self._folder, self._clients, self.certificates)
+
+    def use(self, identities: Identities, certificates: CertificateProofs | None = None) -> None:
         """Verify against *identities* from now on. What was verified before is verified again, but
-        for passwords that are still those of their users: of a thousand users each takes 25 ms."""
+        for passwords that are still those of their users: of a thousand users each takes 25 ms.
+
+        Args:
+            certificates: What was read of their files; None: these are read now.
+        """
         self.identities = identities
         self._issuers = {row.issuer: row for row in identities.issuers}
         # Keys that were read stay: the issuer may be down just now.
@@ -121,7 +140,7 @@ class Authentication:
         self._verifiers = list(zip(identities.made_verifiers, identities.verifiers, strict=True))
         self._verified.clear()
         self._lately.keep_of(identities.user_of_name)
-        self._certificates = CertificateProofs(identities, self._folder)
+        self.certificates = certificates or self.read_certificates(identities)
         self._use_digests(any(user.digest is not None for user in identities.users))
 
     def _use_digests(self, kept: bool) -> None:
@@ -350,11 +369,11 @@ class Authentication:
     def of_certificate(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no
         subject that can be read."""
-        return self._certificates.identity(certificate)
+        return self.certificates.identity(certificate)
 
     def authorities_of(self, owner: str, tenant: str = "") -> frozenset[str]:
         """Return the names of the authorities that have certified *owner* in *tenant*."""
-        return self._certificates.authorities_of(owner, tenant)
+        return self.certificates.authorities_of(owner, tenant)
 
     def password_of(self, name: str) -> str | None:
         """Return the hash of the password of the user *name*; None where there is none."""

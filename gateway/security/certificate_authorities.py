@@ -37,7 +37,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """An authority.
+    """An authority. What it has revoked, `CertificateProofs` asks.
 
     Attributes:
         key_id: 32 hexadecimal digits of the SHA-256 of its key.
@@ -63,13 +63,13 @@ class CertificateAuthority:
         return True
 
 
-def load_authority(name: str, path: Path) -> CertificateAuthority:
+def read_authority(name: str, pem: bytes) -> CertificateAuthority:
     """Read an authority: PEM, its own certificate first, then those between it and users.
 
     Raises:
-        ValueError: The file has none, or too many. OSError: It cannot be read.
+        ValueError: *pem* has none, or too many.
     """
-    first, *between = read_certificates(path.read_bytes())
+    first, *between = read_certificates(pem)
     if len(between) >= MOST:
         raise ValueError(f"it has more than {MOST} certificates")
     return CertificateAuthority(name, _key_id(first), first, tuple(between))

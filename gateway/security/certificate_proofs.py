@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,12 +12,14 @@ import structlog
 from gateway.security.certificate_authorities import (
     CertificateAuthority,
     certified_by,
-    load_authority,
+    read_authority,
     roots_in,
 )
 from gateway.security.identities import Identities
 from gateway.security.principals import CERTIFIED, USER, Identity
+from gateway.security.revoked_certificates import RevokedCertificates
 from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate
+from mediation.revocation_lists import NO_REVOCATIONS
 
 REMEMBERED = 300.0
 """Seconds for which it is not looked at again who issued a certificate."""
@@ -26,21 +28,42 @@ _log = structlog.get_logger("dragoman.security")
 
 
 class CertificateProofs:
-    """Tells whom certificates prove, by *identities*, whose files are in *folder*."""
+    """Tells whom certificates prove, by *identities*, whose files are in *folder*. What a list of
+    revoked certificates in one of these files has proves nobody, whatever rules say of its subject.
 
-    def __init__(self, identities: Identities, folder: Path) -> None:
+    Args:
+        clients: What is revoked by the authorities of clients of TLS; None: there are none.
+        former: What told it before: its lists hold on where their file cannot be used now.
+    """
+
+    def __init__(
+        self,
+        identities: Identities,
+        folder: Path,
+        clients: RevokedCertificates | None = None,
+        former: "CertificateProofs | None" = None,
+    ) -> None:
         self._identities = identities
-        self._authorities = tuple(_load(identities, folder))
+        known = {} if former is None else former._of_files
+        self._of_files: Mapping[Path, RevokedCertificates] = {
+            path: known.get(path) or RevokedCertificates(path)
+            for path in (folder / row.file for row in identities.authorities)
+        }
+        self._authorities = tuple(_load(identities, folder, self._of_files))
+        self._lists = (*self._of_files.values(), *(() if clients is None else (clients,)))
         self._issued: dict[bytes, tuple[float, tuple[CertificateAuthority, ...]]] = {}
         """Who issued a certificate, and until when that holds."""
 
     def identity(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which was verified; None where it has no
-        subject that can be read, or has expired: TLS looks at it once for as long as a connection
-        is open."""
+        subject that can be read, has expired, or is revoked: TLS looks at it once for as long as a
+        connection is open."""
         subject = subject_of(certificate)
         if subject is None or _valid_until(certificate) <= time.time():
             return None
+        if not self.counts(certificate):
+            return None
+        numbers = self._numbers_of(certificate)
         issuers = self._issuers_of(certificate)
         names = frozenset(one.name for one in issuers)
         users = self._identities.user_of_subject
@@ -48,9 +71,13 @@ class CertificateProofs:
             if (name := users.get((subject, issuer))) is not None:
                 user = self._identities.user_of_name[name]
                 return Identity(
-                    f"user:{name}", frozenset(user.roles), tenant=user.tenant, authorities=names
+                    f"user:{name}",
+                    frozenset(user.roles),
+                    tenant=user.tenant,
+                    authorities=names,
+                    certificate=numbers,
                 )
-        found = Identity(f"cert:{subject}")
+        found = Identity(f"cert:{subject}", certificate=numbers)
         if not issuers:
             return found
         keys = ",".join(sorted({one.key_id for one in issuers}))
@@ -68,6 +95,30 @@ class CertificateProofs:
             return self._identities.authorities_of_user.get(name, frozenset())
         keys = owner.split(":", 2)[1].split(",")
         return frozenset(one.name for one in self._authorities if one.key_id in keys)
+
+    def counts(self, certificate: bytes) -> bool:
+        """Return False where a *certificate* (DER) is revoked, or may be, or cannot be read."""
+        try:
+            for one in self._lists:
+                one.check([certificate])
+        except ValueError:
+            return False
+        return True
+
+    def is_revoked(self, numbers: str) -> bool:
+        """Return True if a list has one of the *numbers* of `Identity.certificate`."""
+        return any(
+            one.revocations.is_named(each) for each in numbers.split() for one in self._lists
+        )
+
+    def _numbers_of(self, certificate: bytes) -> str:
+        """Its numbers, and those of what is above it; empty where no list can name it."""
+        try:
+            found = [one.revocations.numbers_of(certificate) for one in self._lists]
+            found = found or [NO_REVOCATIONS.numbers_of(certificate)]
+        except ValueError:
+            return ""
+        return " ".join(sorted(frozenset().union(*found)))
 
     def _issuers_of(self, certificate: bytes) -> tuple[CertificateAuthority, ...]:
         if not self._authorities:
@@ -97,12 +148,19 @@ def trusted_by_name(
     return (list(identities.rows_of_subjects()) if authorities > 1 else []), authorities
 
 
-def _load(identities: Identities, folder: Path) -> list[CertificateAuthority]:
-    """Read the files of authorities. One that cannot be read certifies nobody."""
+def _load(
+    identities: Identities, folder: Path, lists: Mapping[Path, RevokedCertificates]
+) -> list[CertificateAuthority]:
+    """Read the files of authorities, and the *lists* in them. One that cannot be read certifies
+    nobody, and what it has revoked stays so."""
     found = []
     for row in identities.authorities:
+        path = folder / row.file
         try:
-            found.append(load_authority(row.name, folder / row.file))
+            pem = path.read_bytes()
+            use = lists[path].read(pem)
+            found.append(read_authority(row.name, pem))
+            use()
         except (OSError, ValueError) as error:
             _log.error("identity.authority-unusable", name=row.name, why=str(error)[:300])
     return found

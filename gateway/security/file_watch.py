@@ -23,6 +23,12 @@ class FileWatch:
     def __init__(self, paths: Iterable[Path]) -> None:
         self._states = {path: _state(path) for path in paths}
 
+    def watch_only(self, paths: Iterable[Path]) -> None:
+        """Watch *paths* from now on; of those that are watched already no change is missed."""
+        self._states = {
+            path: self._states[path] if path in self._states else _state(path) for path in paths
+        }
+
     async def changes(self, every: float = EVERY) -> frozenset[Path]:
         """Wait until files have changed, and change no more, and return which."""
         changed: frozenset[Path] = frozenset()

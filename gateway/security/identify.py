@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from filters import Reason, Refused, Topic
+from gateway.model.shown_certificates import ShownCertificate
 from gateway.security.http_digest import HttpRequest
 from gateway.security.networks import Networks
 from gateway.security.principals import (
@@ -39,13 +40,16 @@ from gateway.security.rights import (
     Policy,
     Right,
 )
+from gateway.security.shown_certificates import ShownCertificates
 from gateway.security.tenant_quotas import Tenants
 from gateway.security.token_roles import RolesOfTokens
 from mediation.names import PUBLISHER
 
 if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.
     from gateway.security.authentication import Authentication
+    from gateway.security.certificate_proofs import CertificateProofs
     from gateway.security.identities import Identities
+    from mediation.revocation_lists import Revocations
 
 CHALLENGE = 'Bearer realm="dragoman", Basic realm="dragoman", charset="UTF-8"'
 """The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1).
@@ -104,6 +108,12 @@ class Identification:
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self.roles_of_tokens = RolesOfTokens()
         """What users showed last: what they subscribed to is delivered by it."""
+        self.shown_certificates = ShownCertificates()
+        """What owners showed last: whether what they subscribed to is delivered goes by it."""
+        self.revoked_signers: Callable[[], Revocations] | None = None
+        """What is revoked of the certificates of those who sign messages; None: nobody does."""
+        self.certificates_changed: Callable[[], None] = lambda: None
+        """Called when other certificates may be revoked than before."""
         self.keep_roles: Callable[[], Awaitable[None]] | None = None
         """Writes them where they are there after a restart; None: nowhere."""
         self._grants: dict[str, Grants] = {}
@@ -140,14 +150,46 @@ class Identification:
         if self.authentication.takes_digests:
             raise Refused(Reason.NOT_IDENTIFIED, "Say who you are: the body is empty.")
 
-    def use(self, identities: "Identities") -> None:
-        """Go by *identities* from now on."""
+    def read_certificates(self, identities: "Identities") -> "CertificateProofs | None":
+        """Read the files that *identities* name, for `use`; in any thread."""
+        known = self.authentication
+        return known.read_certificates(identities) if known is not None else None
+
+    def use(
+        self, identities: "Identities", certificates: "CertificateProofs | None" = None
+    ) -> None:
+        """Go by *identities* from now on.
+
+        Args:
+            certificates: What was read of their files; None: these are read now.
+        """
         if self.authentication is not None:
-            self.authentication.use(identities)
+            self.authentication.use(identities, certificates)
             self.tenants.use(identities.quotas)
         self.changes += 1
         self._known.clear()
         self._grants = {}
+        self.certificates_changed()
+
+    def revoked_of(self, shown: Iterable[ShownCertificate]) -> list[ShownCertificate]:
+        """Return those *shown* that are revoked now; in any thread."""
+        if self.authentication is None:
+            return []
+        certificates, ask = self.authentication.certificates, self.revoked_signers
+        signers = None if ask is None else ask()
+
+        def is_revoked(numbers: str) -> bool:
+            if certificates.is_revoked(numbers):
+                return True
+            return signers is not None and any(map(signers.is_named, numbers.split()))
+
+        return [one for one in shown if is_revoked(one.numbers)]
+
+    def withdraw_certificates(self, revoked: Iterable[ShownCertificate]) -> None:
+        """Have *revoked* prove nobody: also to whoever is identified again when something changes,
+        as are readers of streams."""
+        self.changes += 1
+        self.forget_grants(self.shown_certificates.withdraw(revoked))
 
     async def identify(self, facts: TransportFacts) -> Principal:
         """The principal of *facts*.
@@ -164,6 +206,11 @@ class Identification:
         principal = self.principal_of(identity, facts)
         await self.save_roles(principal)
         return principal
+
+    def counts(self, certificate: bytes) -> bool:
+        """Return False where a *certificate* (DER), which somebody else has verified, is revoked,
+        or may be, or cannot be read."""
+        return self.authentication is None or self.authentication.certificates.counts(certificate)
 
     async def save_roles(self, principal: Principal) -> None:
         """Wait until the roles that a token said of *principal* are in the store: before it
@@ -185,6 +232,10 @@ class Identification:
         *facts*."""
         if identity is not None and identity.issuer:
             self._show_roles(identity)  # Each time: another token may have been the last.
+        if identity is not None and identity.certificate:
+            owner = owner_in(identity.tenant, identity.owner)
+            if self.shown_certificates.show(owner, identity.certificate):
+                self.forget_grants([owner])
         key = (facts.address, identity)
         principal = self._known.get(key)
         if principal is None:
@@ -283,11 +334,14 @@ class Identification:
             name.removeprefix(USER), tenant
         ):
             return frozenset()  # It was removed: rules that still name it grant nobody anything.
+        revoked = self.shown_certificates.is_revoked(owner)
+        if revoked and not name.startswith(USER):
+            return frozenset()  # It has no other credential.
         roles = authentication.roles_of(name, tenant)
         shown = self.roles_of_tokens.find(owner)
         if shown is not None and authentication.has_issuer(shown.issuer):
             roles |= shown.roles
-        authorities = authentication.authorities_of(name, tenant)
+        authorities = frozenset[str]() if revoked else authentication.authorities_of(name, tenant)
         return Identity(name, roles, tenant=tenant, authorities=authorities).names
 
     def trusts_owner(self, owner: str) -> bool:

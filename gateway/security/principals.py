@@ -105,6 +105,8 @@ class Identity:
         shown: The roles that this token said.
         roles_days: Days for which these count for what it has subscribed to.
         issued: When this token was issued, in seconds since 1970; 0 where it does not say so.
+        certificate: The numbers of the certificate that proved it, and of those above, with spaces;
+            empty where another credential did.
     """
 
     owner: str
@@ -118,6 +120,7 @@ class Identity:
     authorities: frozenset[str] = frozenset()
     """The names of those that have certified it."""
     issued: float = field(default=0.0, compare=False)
+    certificate: str = ""
 
     @property
     def names(self) -> frozenset[str]:

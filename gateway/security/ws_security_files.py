@@ -30,6 +30,7 @@ class WsSecurityFile(Generic[T]):
 
     Attributes:
         content: What was read last.
+        changed: Called when it was read again.
 
     Raises:
         WsSecurityFileUnusable: It cannot be read, or has something that cannot be used.
@@ -41,6 +42,7 @@ class WsSecurityFile(Generic[T]):
         self._read = read
         self._watch = FileWatch([path])
         self.content = self._load()
+        self.changed: Callable[[], None] = lambda: None
 
     async def watch(self) -> None:
         """Read the file again each time that it has changed. One that cannot be used is logged, and
@@ -53,6 +55,7 @@ class WsSecurityFile(Generic[T]):
                 _log.error("ws-security.file-unusable", why=unusable.text)
             else:
                 _log.info("ws-security.read", file=str(self._path))
+                self.changed()
 
     def _load(self) -> T:
         try:

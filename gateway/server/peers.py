@@ -17,6 +17,7 @@ from gateway.settings.values import port_ranges
 
 if TYPE_CHECKING:  # Imported where there is such a file.
     from gateway.identities.file import IdentitiesFile
+    from gateway.security.revoked_certificates import RevokedCertificates
     from gateway.security.sessions import Sessions
 
 LOOPBACK = ("127.0.0.0/8", "::1")
@@ -30,11 +31,13 @@ class Listening:
         own: The host and port.
         admin: Those of the administration's own listener, where it has one.
         tcp_ports: The ports of SOAP.TCP, by scheme.
+        clients: What is revoked of the certificates that clients show in TLS; None: they show none.
     """
 
     own: tuple[str, int]
     admin: tuple[str, int] | None = None
     tcp_ports: Mapping[str, int] = field(default_factory=dict)
+    clients: "RevokedCertificates | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,12 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
-    identification, file, sessions = _identification(known, settings)
+    identification, file, sessions = _identification(known, settings, listening.clients)
     return Peers(known, identification, file, sessions, base.rstrip("/"), policy, decisions, bases)
 
 
 def _identification(
-    trusted: Networks, settings: Settings
+    trusted: Networks, settings: Settings, clients: "RevokedCertificates | None"
 ) -> tuple[Identification, "IdentitiesFile | None", "Sessions | None"]:
     path = settings.identities
     if path is None:
@@ -110,7 +113,7 @@ def _identification(
     ask = IssuerRequests(
         settings.egress_ca, Proxy.parse(proxy.get_secret_value()) if proxy else None
     )
-    authentication = Authentication(file.identities, path, IssuerDocuments(ask))
+    authentication = Authentication(file.identities, path, IssuerDocuments(ask), clients)
     identification = Identification(trusted, authentication=authentication)
     openid = OpenIdLogin(authentication, path.parent)
     return identification, file, Sessions(authentication, openid)

@@ -23,7 +23,7 @@ from filters import Reason, Refused
 from gateway.http import ConnectionGate, hardened
 from gateway.model.hosts import is_loopback
 from gateway.security.file_watch import FileWatch
-from gateway.security.tls import TlsError, reload, server_context
+from gateway.security.tls import ListeningContext, TlsError, reload, server_context
 from gateway.server import service_manager
 from gateway.server.application import Application
 from gateway.server.composition import build
@@ -178,14 +178,14 @@ def _certificate_files(settings: Settings) -> FileWatch:
     return FileWatch([path for path in (*named, *itertools.chain(*rows)) if path is not None])
 
 
-async def _watch_certificates(watch: FileWatch, tls: ssl.SSLContext, settings: Settings) -> None:
+async def _watch_certificates(watch: FileWatch, tls: ListeningContext, settings: Settings) -> None:
     """Serve the certificates that are in the files whenever these change."""
     while True:
         await watch.changes()
         await asyncio.to_thread(_renew, tls, settings)
 
 
-def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
+def _renew(tls: ListeningContext, settings: Settings) -> None:
     """Serve the certificates that are in the files now; what is wrong with them is logged."""
     try:
         reload(tls, settings)
@@ -226,7 +226,9 @@ async def serve(
     host, port = listener.getsockname()[:2]
     ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
     admin_at = _address(admin, settings.admin[0]) if admin and settings.admin else None
-    gateway = await build(settings, Listening((settings.host or host, port), admin_at, ports))
+    clients = None if tls is None else tls.clients
+    at = Listening((settings.host or host, port), admin_at, ports, clients)
+    gateway = await build(settings, at)
     try:
         await gateway.start()
         for scheme, sock in tcp.items():
@@ -277,12 +279,13 @@ class _StopAsked:
         self.stopping.set()
 
 
-def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Settings) -> None:
+def _handle_signals(asked: _StopAsked, tls: ListeningContext | None, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked.on_signal, number)
     if tls is not None:
-        loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
+        # In a thread: a list of revoked certificates may be long.
+        loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, _renew, tls, settings)
     elif not sys.stdin.isatty():  # A service is asked to reload; at a terminal it is gone.
         loop.add_signal_handler(signal.SIGHUP, _renew_nothing)
     faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)

@@ -544,3 +544,14 @@ token_roles = Table(
     Column("issued", Float, nullable=False, server_default="0"),
 )
 """Roles that tokens said their users have: until then they count for what these subscribed to."""
+
+shown_certificates = Table(
+    "shown_certificates",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("numbers", Text, nullable=False),
+    Column("shown", Float, nullable=False),
+    Column("revoked", Boolean, nullable=False),
+    Column("written", Float, nullable=False, index=True),
+)
+"""Certificates that owners showed last, and whether these are revoked."""

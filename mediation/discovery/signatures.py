@@ -46,6 +46,12 @@ from mediation.discovery.reading import Received
 from mediation.discovery.values import Element
 from mediation.discovery.xml_signature import Method, XmlSignature
 from mediation.public_keys import subject_public_key_info
+from mediation.revocation_lists import (
+    NO_REVOCATIONS,
+    CertificateRevoked,
+    Revocations,
+    read_revocations,
+)
 from mediation.xml_security import ecdsa_der
 
 
@@ -60,6 +66,7 @@ class Anchors:
 
     Args:
         fingerprints: SHA-256 in hexadecimal digits, with or without colons.
+        revocations: What the authorities have revoked.
 
     Raises:
         ValueError: A fingerprint is none.
@@ -67,6 +74,7 @@ class Anchors:
 
     authorities: tuple[x509.Certificate, ...] = ()
     fingerprints: frozenset[str] = frozenset()
+    revocations: Revocations = NO_REVOCATIONS
 
     def __post_init__(self) -> None:
         plain = frozenset(word.replace(":", "").lower() for word in self.fingerprints)
@@ -132,7 +140,9 @@ class Verifier:
 
     def __init__(self, trust: Trust, *, most: int = MOST_CHAINS) -> None:
         self.trust = trust
-        self._known: ValidChains[tuple[Role, tuple[bytes, ...]], Signer] = ValidChains(most)
+        self._known: ValidChains[tuple[Role, tuple[bytes, ...]], Signer] = ValidChains(
+            most, self._next_due
+        )
         self._chains = {role: chains_to(trust.anchors(role)) for role in Role}
 
     def verify(self, received: Received[Element], role: Role, *, now: datetime) -> Signer:
@@ -169,6 +179,10 @@ class Verifier:
         learn = partial(self._learn, certificates, role, now)
         return self._known.learn((role, certificates), now, learn)
 
+    def _next_due(self, now: datetime) -> datetime | None:
+        found = (self.trust.anchors(role).revocations.next_due(now) for role in Role)
+        return min((one for one in found if one is not None), default=None)
+
     def _learn(
         self, certificates: tuple[bytes, ...], role: Role, now: datetime
     ) -> tuple[Signer, Sequence[x509.Certificate]]:
@@ -177,6 +191,7 @@ class Verifier:
             chain = self._chain(certificates, role, now)
             if len(chain) > 1:
                 chain += self._above(chain[-1], role, now)
+                check_revoked(chain, self.trust.anchors(role), now)
             leaf, *others = chain
             authorities = frozenset(map(authority_of, others))
             check_refused(chain, self.trust.refused)
@@ -238,6 +253,18 @@ def check_refused(chain: Sequence[x509.Certificate], refused: frozenset[str]) ->
             raise SignatureRefused("An authority of the signer is refused here.", value=identifier)
 
 
+def check_revoked(chain: Sequence[x509.Certificate], anchors: Anchors, now: datetime) -> None:
+    """Check that *anchors* have revoked no certificate of *chain*.
+
+    Raises:
+        SignatureRefused: They have.
+    """
+    try:
+        anchors.revocations.check(chain, now)
+    except CertificateRevoked as revoked:
+        raise SignatureRefused(f"The certificate is not accepted: {revoked}.") from None
+
+
 def chains_to(anchors: Anchors) -> ChainBuilder:
     """What builds chains to the authorities of *anchors*."""
     return ChainBuilder(anchors.authorities, signer=_SIGNER, authority=_AUTHORITY)
@@ -258,13 +285,15 @@ def chain_to_anchor(
         chains: Of *anchors* (`chains_to`).
 
     Raises:
-        SignatureRefused: They lead to none, or one is not valid at *now*.
+        SignatureRefused: They lead to none, or one is not valid at *now*, or revoked.
         ValueError: The certificate is not one for signatures.
     """
     try:
         check_keys([leaf, *others])
         if fingerprint_of(leaf) not in anchors.fingerprints:
-            return chains.build(leaf, others, now)
+            chain = chains.build(leaf, others, now)
+            check_revoked(chain, anchors, now)
+            return chain
     except VerificationError as error:
         raise SignatureRefused(
             "The certificate leads to no anchor, or is not valid at this time.",
@@ -275,6 +304,7 @@ def chain_to_anchor(
     if not is_valid(leaf, now):
         raise SignatureRefused("The certificate is not valid at this time.")
     _check_usage(None, leaf, usage_of(leaf))
+    check_revoked([leaf], anchors, now)
     return [leaf]
 
 
@@ -326,12 +356,13 @@ def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
 
 def read_anchors(pem: bytes) -> Anchors:
     """Read whom certificates in PEM let one believe: whoever an authority among them certified, and
-    the holder of any other.
+    the holder of any other; but for those on lists of revoked certificates beside them.
 
     Raises:
-        ValueError: *pem* has no certificate, or one that cannot be read.
+        ValueError: *pem* has no certificate, one that cannot be read, or a list of revoked ones
+            that cannot be used.
     """
     known = read_authorities(pem)
     authorities = tuple(one for one in known if is_authority(one))
     alone = frozenset(fingerprint_of(one) for one in known if one not in authorities)
-    return Anchors(authorities, alone)
+    return Anchors(authorities, alone, read_revocations(pem, known))

@@ -89,10 +89,11 @@ class TrustedSigners:
 
 
 def read_trusted_signers(pem: bytes) -> TrustedSigners:
-    """Read certificates in PEM: of authorities, and of single signers.
+    """Read certificates in PEM: of authorities, and of single signers; and lists of those that
+    these authorities have revoked.
 
     Raises:
-        ValueError: There is none, or one that cannot be read.
+        ValueError: There is none, or one that cannot be read; a list cannot be used.
     """
     anchors = read_anchors(pem)
     every = read_certificates(pem)
@@ -109,7 +110,9 @@ class EventVerifier:
     def __init__(self, trusted: TrustedSigners) -> None:
         self._trusted = trusted
         self._chains = chains_to(trusted.anchors)
-        self._known: ValidChains[tuple[str, ...], _Signer] = ValidChains()
+        self._known: ValidChains[tuple[str, ...], _Signer] = ValidChains(
+            next_due=trusted.anchors.revocations.next_due
+        )
 
     def verify(
         self,

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.verification import (
     Criticality,
@@ -25,6 +25,12 @@ from mediation.certificate_chains import (
 )
 from mediation.certificates import UNREADABLE_CERTIFICATE, read_certificate, read_certificates
 from mediation.model.errors import MediationError
+from mediation.revocation_lists import (
+    NO_REVOCATIONS,
+    CertificateRevoked,
+    Revocations,
+    read_revocations,
+)
 from mediation.ws_security.errors import failed
 
 
@@ -33,16 +39,14 @@ class Trust:
 
     Args:
         certificates: Those of authorities count for all that these issue, others for themselves.
-        revocations: Lists of authorities among them.
+        revocations: What authorities among them have revoked.
 
     Raises:
-        ValueError: There is no certificate, or a list is by none of the authorities.
+        ValueError: There is no certificate.
     """
 
     def __init__(
-        self,
-        certificates: Sequence[x509.Certificate],
-        revocations: Sequence[x509.CertificateRevocationList] = (),
+        self, certificates: Sequence[x509.Certificate], revocations: Revocations = NO_REVOCATIONS
     ) -> None:
         if not certificates:
             raise ValueError("it has no certificate")
@@ -50,12 +54,10 @@ class Trust:
         self._known = [one for one in certificates if one not in authorities]
         self._octets = {_der(one) for one in self._known}
         self._chains = ChainBuilder(authorities, signer=_SIGNER, authority=_AUTHORITY)
-        self._revoked = frozenset(
-            (one.issuer.public_bytes(), entry.serial_number)
-            for one in revocations
-            for entry in _checked_list(one, authorities)
+        self.revocations = revocations
+        self._known_chains: ValidChains[tuple[bytes, ...], x509.Certificate] = ValidChains(
+            next_due=revocations.next_due
         )
-        self._known_chains: ValidChains[tuple[bytes, ...], x509.Certificate] = ValidChains()
 
     def find(self, fits: Callable[[x509.Certificate], bool]) -> bytes | None:
         """The certificate (DER), among those that are named one by one, that *fits*."""
@@ -77,10 +79,9 @@ class Trust:
         """The signer's certificate, and its chain."""
         try:
             chain = self._chain([read_certificate(one) for one in certificates], now)
-            if any(
-                (one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain
-            ):
-                raise failed("the certificate is revoked")
+            self.revocations.check(chain, now)
+        except CertificateRevoked as revoked:
+            raise failed(str(revoked)) from None
         except UNREADABLE_CERTIFICATE:
             raise _refused("it cannot be read") from None
         return chain[0], chain
@@ -109,18 +110,13 @@ def read_trust(pem: bytes) -> Trust:
     """Read certificates, and lists of those that are revoked, in PEM.
 
     Raises:
-        ValueError: Something in it cannot be read, or as `Trust`.
+        ValueError: Something in it cannot be read, or as `Trust` and `read_revocations`.
     """
-    lists = [
-        x509.load_pem_x509_crl(_BEGIN_LIST + part) for part in pem.split(_BEGIN_LIST)[1:]
-    ]  # What follows the end of one is not read.
     try:
-        return Trust(read_certificates(pem), lists)
+        certificates = read_certificates(pem)
+        return Trust(certificates, read_revocations(pem, certificates))
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from error
-
-
-_BEGIN_LIST = b"-----BEGIN X509 CRL-----"
 
 
 def _refused(why: str) -> MediationError:
@@ -131,26 +127,6 @@ def _refused(why: str) -> MediationError:
 
 def _der(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.DER)
-
-
-def _checked_list(
-    revocations: x509.CertificateRevocationList, authorities: Sequence[x509.Certificate]
-) -> x509.CertificateRevocationList:
-    """Return *revocations*: a list that nobody signed who is trusted would be an operator's error.
-
-    Raises:
-        ValueError: It is by none of *authorities*.
-    """
-    for one in authorities:
-        if one.subject != revocations.issuer:
-            continue
-        try:
-            key = one.public_key()
-            if revocations.is_signature_valid(key):  # type: ignore[arg-type]  # Of any kind.
-                return revocations
-        except (TypeError, InvalidSignature, UnsupportedAlgorithm):
-            continue
-    raise ValueError("a list of revoked certificates is by none of its authorities")
 
 
 def _check_signer(

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from filters import Refused
-from gateway.security.certificate_authorities import load_authority, roots_in
+from gateway.security.certificate_authorities import read_authority, roots_in
 from gateway.security.certificate_proofs import CertificateProofs
 from gateway.security.identities import parse_identities
 from mediation.certificates import read_certificate, read_certificates
@@ -132,7 +132,7 @@ def test_an_authority_that_cannot_be_read_raises_one_kind_of_error(tmp_path: Pat
         (tmp_path / "port.pem").write_bytes(file)
         roots_in([tmp_path / "port.pem"])
         try:
-            load_authority("port", tmp_path / "port.pem")
+            read_authority("port", (tmp_path / "port.pem").read_bytes())
         except ValueError:
             refused += 1
     assert refused > 500

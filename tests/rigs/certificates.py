@@ -4,6 +4,7 @@ identifiers of keys.
 
 import inspect
 import ssl
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -60,6 +61,11 @@ class Authority:
         )
         return certificate, key_file
 
+    def revocation_list(self, *certificates: Path, days: float = 7) -> bytes:
+        """A list (PEM) with *certificates*, the next of which is due in *days*."""
+        revoked = [x509.load_pem_x509_certificate(path.read_bytes()) for path in certificates]
+        return revocation_list(self._name, self._key, revoked, days=days)
+
     def _sign(
         self,
         name: x509.Name,
@@ -100,6 +106,34 @@ class Authority:
             .add_extension(own, critical=False)
             .add_extension(issuers, critical=False)
         )
+
+
+def revocation_list(
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    revoked: Iterable[x509.Certificate] = (),
+    *,
+    days: float = 7,
+    age: float = 1,
+    extensions: Iterable[tuple[x509.ExtensionType, bool]] = (),
+) -> bytes:
+    """A list of *revoked* certificates (PEM).
+
+    Args:
+        days: Until the next one is due; below zero it was.
+        age: Days since it was made.
+        extensions: Each with whether it is critical.
+    """
+    now = datetime.now(UTC)
+    made, due = now - timedelta(days=age), now + timedelta(days=days)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(issuer)
+    builder = builder.last_update(min(made, due - timedelta(days=1))).next_update(due)
+    for one in revoked:
+        entry = x509.RevokedCertificateBuilder().serial_number(one.serial_number)
+        builder = builder.add_revoked_certificate(entry.revocation_date(made).build())
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

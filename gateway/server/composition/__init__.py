@@ -79,6 +79,7 @@ def _below_endpoints(
         base.storage,
         base.identity,
         base.token_roles,
+        base.shown_certificates,
         sending.transports,
         base.signed_topics,
         base.atna,

@@ -268,12 +268,20 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
     from gateway.soap.message_security import MessageSecurity
     from gateway.soap.own_addresses import OwnAddresses
     from gateway.soap.replay_cache import ReplayCache
+    from mediation.revocation_lists import Revocations
     from mediation.ws_security import Algorithms, read_decryption_keys, read_trust
 
     said = base.settings.ws_security
     signers = keys = None
     if said.signers is not None:
         signers = WsSecurityFile("signers", said.signers, read_trust)
+        signers.changed = lambda: identification.certificates_changed()
+        trusted = signers
+
+        def revoked() -> Revocations:
+            return trusted.content.revocations
+
+        identification.revoked_signers = revoked
     if said.key is not None:
         keys = WsSecurityFile("key", said.key, read_decryption_keys)
     return MessageSecurity(

@@ -16,6 +16,7 @@ from gateway.discovery.settings import DiscoverySettings
 from gateway.http import HttpSettings
 from gateway.http.limits import limits_of
 from gateway.identities.room import AuditRoom, IdentityRoom
+from gateway.identities.shown_certificates import ShownCertificatesRoom
 from gateway.identities.token_roles import TokenRolesRoom
 from gateway.model.subscriber_grants import Holds, SubscriberGrant
 from gateway.parsing import Parsing
@@ -77,6 +78,7 @@ class Foundation:
             networks(settings.trusted_proxies),
             settings.messenger_prefixes,
             (settings.client_certificate_header or "").lower(),
+            self.peers.identification.counts,
         )
         identities, identification = self.peers.identities, self.peers.identification
         self.audit: Audit = NO_AUDIT
@@ -93,6 +95,7 @@ class Foundation:
             if settings.atna is not None:
                 self.atna = AtnaRoom(settings.atna, log.path, self.peers.base)
         self.token_roles: TokenRolesRoom | None = None
+        self.shown_certificates: ShownCertificatesRoom | None = None
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
@@ -139,6 +142,11 @@ class Foundation:
                 shared=shared,
             )
             self.token_roles = TokenRolesRoom(self.store, identification, shared=shared)
+            self.shown_certificates = ShownCertificatesRoom(
+                self.store, identification, shared=shared
+            )
+            if (clients := self.listening.clients) is not None:
+                clients.changed = lambda: identification.certificates_changed()
         self.protection = await self._protect_topics()
         self.signed_topics = self._signed_topics()
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None

@@ -45,13 +45,17 @@ TENANT = '[[tenants]]\nname = "acme"\n'
 PORT = '[[users]]\nname = "mole"\n[[rights]]\nwho = ["user:mole"]\nmay = ["publish"]\n'
 
 
+async def _use(_: Identities) -> None:
+    pass
+
+
 @contextlib.asynccontextmanager
 async def opened(url: str, file: Path) -> AsyncIterator[StoredIdentities]:
     """What one gateway of the store knows of it."""
     store = Store(url)
     await store.start()
     try:
-        found = StoredIdentities(store, IdentitiesFile(file), lambda _: None, shared=True)
+        found = StoredIdentities(store, IdentitiesFile(file), _use, shared=True)
         await found.learn()
         yield found
     finally:

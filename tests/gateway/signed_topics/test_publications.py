@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from adapters.memory import MemoryAdapter
 from adapters.protocol import EVERYTHING_WANTED
@@ -25,7 +26,8 @@ from gateway.store import Store, signed_events
 from mediation.event_signatures import EventSignature, EventVerifier
 from mediation.model.messages import Notification
 from mediation.names import EVENT_SIGNATURE
-from tests.rigs.event_signatures import credentials, now, pem, signer, verifier
+from tests.rigs.certificates import revocation_list
+from tests.rigs.event_signatures import authority, credentials, now, pem, signer, verifier
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
@@ -338,3 +340,20 @@ def test_rows_are_checked(tmp_path: Path) -> None:
         SignedTopicsRow(**row(tmp_path, topics=["a//b//c|"]))
     with pytest.raises(ValueError, match="max_age"):
         SignedTopicsRow(**row(tmp_path, max_age=timedelta()))
+
+
+async def test_a_signer_whose_certificate_is_revoked(tmp_path: Path) -> None:
+    rows = (SignedTopicsRow(**row(tmp_path)),)
+    of, lost = authority(), credentials("North mole").certificate
+    assert isinstance(of.key, EllipticCurvePrivateKey)
+    revoked = revocation_list(of.certificate.subject, of.key, [lost])
+    async with (
+        running(tmp_path / "data", signed_topics=rows) as run,
+        WsnClient(run.url) as client,
+    ):
+        await client.publish(GALE, topic=TOPIC, sign=Signer(signer()))
+        (tmp_path / "signers.pem").write_bytes(pem() + revoked)
+        await until(lambda: any(one["event"] == "signed-topics.read" for one in run.logs))
+        with pytest.raises(GatewayError, match="the certificate is revoked"):
+            await client.publish(GALE, topic=TOPIC, sign=Signer(signer()))
+        await client.publish(GALE, topic=TOPIC, sign=Signer(signer("South mole")))

@@ -21,6 +21,7 @@ from mediation.names import WSN_BR_1_3
 from mediation.packaging.dime import DimeMessage, Encoder
 from mediation.ws_security import verify_message
 from tests.rigs.certificates import Authority
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.signers import Signers
@@ -374,3 +375,36 @@ async def test_a_rule_for_everyone_certified_by_an_authority(
     async with running(tmp_path / "data", identities=file, ws_security=table) as run:
         answer = await send(run, signers.signed("tug", made()))
         assert answer.status == status, answer.body
+
+
+async def test_what_a_signer_subscribed_to_ends_with_its_certificate(tmp_path: Path) -> None:
+    """Also by a list in the file of signers, which no connection is asked for."""
+    signers = Signers.make(tmp_path, "mole", "ship")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(signers.authority.certificate.read_bytes())
+    async with (
+        Consumers() as consumer,
+        running(
+            tmp_path / "data", identities=make_file(tmp_path), ws_security={"signers": trusted}
+        ) as run,
+    ):
+        url = consumer.fresh()
+        subscribe = signers.signed("mole", made(SPEAKER.wse_subscribe(url)))
+        assert (await send(run, subscribe)).status == 200
+        revoked = signers.authority.revocation_list(signers.files["mole"][0])
+        await send(run, signers.signed("ship", made("<e><n>1</n></e>")))
+        assert (await consumer.next(url)).number == "1"
+        trusted.write_bytes(trusted.read_bytes() + revoked)
+        await until(lambda: not may_receive(run))
+        answer = await send(run, signers.signed("mole", made("<e><n>2</n></e>")))
+        assert b"the certificate is revoked" in answer.body
+        assert (await send(run, signers.signed("ship", made("<e><n>3</n></e>")))).status == 202
+        await run.quiet()
+        assert not consumer.waiting(url)
+
+
+def may_receive(run: Running) -> bool:
+    [entry] = run.gateway.subscriptions.entries
+    return run.gateway.serving.site.asking.identification.may_receive(
+        entry.subscription.owner, None
+    )

@@ -90,6 +90,7 @@ NEW_TABLES = (
     "signed_events",
     "revocations",
     "identities",
+    "shown_certificates",
 )
 
 
