@@ -2,12 +2,13 @@
 
 Question: how much more processor time does an event take that is published with an API key, a
 token, a password, or a digest of WS-Security, or signed, or signed and encrypted (RSA, 2048 bits),
-than one at a gateway without identities; how much more where it is delivered signed, or signed and
-encrypted, than plain; and how long does it take to decide whether a principal may do something,
-with 10,000 rules, of which one or all are for it, beside a look at each of them? Each way has a
-gateway of its own, in turn, in the same run; a rule grants one topic. What does the signature of an
-event cost (ECDSA on P-256), that is passed on, and that its topic demands? And what do tenants cost
-a message where there are none?
+than one at a gateway without identities; over TLS, and over TLS by a client with a certificate? How
+much more where it is delivered with a password, a token or a digest of WS-Security, over TLS, with
+a certificate or without, signed, or signed and encrypted, than plain? And how long does it take to
+decide whether a principal may do something, with 10,000 rules, of which one or all are for it,
+beside a look at each of them? Each way has a gateway of its own, in turn, in the same run; a rule
+grants one topic. What does the signature of an event cost (ECDSA on P-256), that is passed on, and
+that its topic demands? And what do tenants cost a message where there are none?
 
     .venv/bin/python -m benchmarks.identity [--seconds 5] [--repetitions 3]
 """
@@ -17,6 +18,7 @@ import asyncio
 import base64
 import json
 import os
+import ssl
 import tempfile
 import time
 from collections import deque
@@ -40,6 +42,7 @@ from filters import Topic, parse_clark
 from gateway.client.signals import end_as_by_interrupt
 from gateway.identities.file_editing import add_key, add_user, create_identities
 from gateway.security.rights import Policy, Right, Rule, read_topics
+from gateway.security.tls import client_context
 from mediation.model.messages import Notification
 from mediation.model.versions import Version
 from mediation.names import EVENT_SIGNATURE, PUBLISHER, WSSE, WSU
@@ -54,6 +57,7 @@ from mediation.ws_security import (
     sign_envelope,
 )
 from tests.rigs import event_signatures
+from tests.rigs.certificates import Authority
 from tests.rigs.signers import rsa_pair
 
 PUBLISHERS = 16
@@ -194,11 +198,67 @@ def digested(number: int) -> bytes:
     return event.replace(b"<s:Header>", b"<s:Header>" + block.encode(), 1)
 
 
-async def publish(port: int, authorization: str, make: Sender, seconds: float) -> int:
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Files of an authority, of a gateway, and of a client that it has certified."""
+
+    authority: Path
+    gateway: tuple[Path, Path]
+    client: tuple[Path, Path]
+
+    @classmethod
+    def make(cls, folder: Path) -> "Certificates":
+        authority = Authority(folder)
+        return cls(
+            authority.certificate,
+            authority.issue("127.0.0.1"),
+            authority.issue("mole", file="client"),
+        )
+
+    def listening(self, *, asks: bool) -> Mapping[str, str]:
+        """The settings of a gateway that speaks TLS, and *asks* clients for certificates."""
+        certificate, key = map(str, self.gateway)
+        names = {"DRAGOMAN_TLS_CERTIFICATE": certificate, "DRAGOMAN_TLS_KEY": key}
+        return names | ({"DRAGOMAN_TLS_CLIENT_CA": str(self.authority)} if asks else {})
+
+    def sending(self, *, shows: bool) -> Mapping[str, str]:
+        """The settings of a gateway that sends over TLS, and *shows* a certificate."""
+        row = {"address": "127.0.0.1", "ca": str(self.authority)}
+        if shows:
+            row["client_certificate"], row["client_key"] = map(str, self.client)
+        return {"DRAGOMAN_CONSUMERS": json.dumps([row])}
+
+    def connecting(self, *, shows: bool) -> ssl.SSLContext:
+        """What a client connects with."""
+        certificate, key = self.client if shows else (None, None)
+        return client_context(ca=self.authority, certificate=certificate, key=key)
+
+    def accepting(self, *, asks: bool) -> ssl.SSLContext:
+        """What a consumer listens with."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.gateway)
+        if asks:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.authority)
+        return context
+
+
+def showing(folder: Path, kind: str, **more: str) -> Mapping[str, str]:
+    """The settings of a gateway that shows its consumers a credential of a *kind*."""
+    secret = folder / f"secret-{kind}"
+    secret.write_text(PASSWORD)
+    row = {"address": "127.0.0.1", "credential": {"kind": kind, "secret_file": str(secret), **more}}
+    return {"DRAGOMAN_CONSUMERS": json.dumps([row])}
+
+
+async def publish(
+    port: int, authorization: str, make: Sender, seconds: float, tls: ssl.SSLContext | None = None
+) -> int:
     """Publish from all publishers; the number of events that were accepted."""
     headers = f"Authorization: {authorization}\r\n" if authorization else ""
     posters = [
-        await Poster.connect("127.0.0.1", port, "/soap", headers=headers) for _ in range(PUBLISHERS)
+        await Poster.connect("127.0.0.1", port, "/soap", headers=headers, tls=tls)
+        for _ in range(PUBLISHERS)
     ]
     until, accepted = time.perf_counter() + seconds, 0
 
@@ -218,14 +278,18 @@ async def publish(port: int, authorization: str, make: Sender, seconds: float) -
 
 
 async def microseconds(
-    environment: Mapping[str, str], authorization: str, make: Sender, seconds: float
+    environment: Mapping[str, str],
+    authorization: str,
+    make: Sender,
+    tls: ssl.SSLContext | None,
+    seconds: float,
 ) -> float:
     """The gateway's processor time for an event."""
     with gateway(environment=environment) as running:
         port = int(running.url.rpartition(":")[2])
-        await publish(port, authorization, make, 1.0)
+        await publish(port, authorization, make, 1.0, tls)
         before = running.cpu()
-        accepted = await publish(port, authorization, make, seconds)
+        accepted = await publish(port, authorization, make, seconds, tls)
         return (running.cpu() - before) / accepted * 1e6
 
 
@@ -256,10 +320,12 @@ class Consumer(asyncio.Protocol):
             self._transport.write(answer)  # type: ignore[attr-defined]  # it is a stream's
 
 
-async def microseconds_out(environment: Mapping[str, str], seconds: float) -> float:
+async def microseconds_out(
+    environment: Mapping[str, str], tls: ssl.SSLContext | None, seconds: float
+) -> float:
     """The gateway's processor time for an event that one consumer gets."""
-    server = await asyncio.get_running_loop().create_server(Consumer, "127.0.0.1", 0)
-    consumer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    server = await asyncio.get_running_loop().create_server(Consumer, "127.0.0.1", 0, ssl=tls)
+    consumer = f"{'https' if tls else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     plain: Sender = partial(publish_request, Version.WSN_1_3)
     with gateway(environment=environment) as running:
         port = int(running.url.rpartition(":")[2])
@@ -384,28 +450,37 @@ async def main() -> None:
         said = make_file(Path(folder))
         known = {"DRAGOMAN_IDENTITIES": f"{folder}/identities.toml"}
         plain: Sender = partial(publish_request, Version.WSN_1_3)
-        ways: dict[str, tuple[Mapping[str, str], str, Sender]] = {
-            "nobody is known": ({}, "", plain),
-            **{name: (known, value, plain) for name, value in said.items()},
-            "digest": (known, "", digested),
+        ways: dict[str, tuple[Mapping[str, str], str, Sender, ssl.SSLContext | None]] = {
+            "nobody is known": ({}, "", plain, None),
+            **{name: (known, value, plain, None) for name, value in said.items()},
+            "digest": (known, "", digested, None),
         }
-        ways["signed event"] = ({}, "", with_signature)
-        ways["and demanded"] = (demanding(Path(folder)), "", with_signature)
+        files = Certificates.make(Path(folder))
+        ways["TLS"] = (files.listening(asks=False), "", plain, files.connecting(shows=False))
+        mutual = {**known, **files.listening(asks=True)}
+        ways["mutual TLS"] = (mutual, "", plain, files.connecting(shows=True))
+        ways["signed event"] = ({}, "", with_signature, None)
+        ways["and demanded"] = (demanding(Path(folder)), "", with_signature, None)
         signing = Signing.make(Path(folder))
         known = {**known, **signing.incoming}
-        ways["signature"] = (known, "", signing.signed)
-        ways["and encryption"] = (known, "", signing.encrypted)
-        out: dict[str, Mapping[str, str]] = {
-            "out: plain": {},
-            "out: signature": signing.outgoing(encrypts=False),
-            "and encryption, out": signing.outgoing(encrypts=True),
+        ways["signature"] = (known, "", signing.signed, None)
+        ways["and encryption"] = (known, "", signing.encrypted, None)
+        out: dict[str, tuple[Mapping[str, str], ssl.SSLContext | None]] = {
+            "out: plain": ({}, None),
+            "out: password": (showing(Path(folder), "basic", user="mole"), None),
+            "out: token": (showing(Path(folder), "bearer"), None),
+            "out: digest": (showing(Path(folder), "username-token", user="mole"), None),
+            "out: TLS": (files.sending(shows=False), files.accepting(asks=False)),
+            "out: mutual TLS": (files.sending(shows=True), files.accepting(asks=True)),
+            "out: signature": (signing.outgoing(encrypts=False), None),
+            "and encryption, out": (signing.outgoing(encrypts=True), None),
         }
         found: dict[str, list[float]] = {name: [] for name in (*ways, *out)}
         for _ in range(options.repetitions):
             for name, way in ways.items():
                 found[name].append(await microseconds(*way, options.seconds))
-            for name, environment in out.items():
-                found[name].append(await microseconds_out(environment, options.seconds))
+            for name, to in out.items():
+                found[name].append(await microseconds_out(*to, options.seconds))
     base: Any = median(found["nobody is known"])
     for name, values in found.items():
         least = median(found["out: plain"]) if name in out else base

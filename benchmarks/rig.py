@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -221,12 +222,19 @@ class Poster(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, path: str, *, headers: str = "", soap: Soap = Soap.V1_2
+        cls,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        headers: str = "",
+        soap: Soap = Soap.V1_2,
+        tls: ssl.SSLContext | None = None,
     ) -> "Poster":
         """*headers*: further ones, each with its end of line."""
         loop = asyncio.get_running_loop()
         _, poster = await loop.create_connection(
-            lambda: cls(host, port, path, headers, soap), host, port
+            lambda: cls(host, port, path, headers, soap), host, port, ssl=tls
         )
         return poster
 
