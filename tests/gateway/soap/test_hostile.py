@@ -3,6 +3,8 @@ works afterwards."""
 
 import asyncio
 import gzip
+import html
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -33,6 +35,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SOMEWHERE = "http://consumer.example.org/sink"
 SPEAKER = Speaker()
+WSNB = "http://docs.oasis-open.org/wsn/br-2"
+WSRM = "http://docs.oasis-open.org/ws-rx/wsrm/200702"
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
@@ -376,6 +380,12 @@ HOSTILE = (
     "http://example..org/", f"http://{'a' * 64}.org/", f"http://{'a.' * 130}org/",
     f"http://example.org/{'x' * 4097}", "http://ex%61mple.org/", "http://１２７.0.0.1/",
     "http://example.org/%", "http://example.org/%zz", "https://10.0.0.1/", "HTTP://10.0.0.1/",
+    "http://169.254.170.2/", "http://192.0.0.192/", "http://192.88.99.1/", "http://0/", "http://10.1/",
+    "http://[64:ff9b:1::a00:1]/", "http://[fd00:ec2::254]/", "http://[100::1]/", "http://[2001:db8::1]/",
+    "http://[::ffff:a9fe:a9fe]/", "http://[0:0:0:0:0:ffff:a00:1]/", "http://[::ffff:0:a00:1]/",
+    "http://127。0。0。1/", "http://①②⑦.0.0.1/", "http://0300.0250.1.1/", "http://017700000001/",
+    "http://example.org%2f@10.0.0.1/", "http://10.0.0.1%00.example.org/", "http://example.org&#9;/",
+    "soap.tcp://10.0.0.1/", "soap.tcp://user@example.org/", "http:\\\\10.0.0.1/", "http:10.0.0.1/",
 )  # fmt: skip
 UNSPOKEN = {"ftp", "file", "gopher", "javascript", "mailto", "urn", "soap.udp"}
 ANONYMOUS = (WSA10 + "/anonymous", WSA10 + "/none", Wsa.V2004_08.anonymous)
@@ -398,6 +408,45 @@ def fields(address: str) -> dict[str, tuple[Speaker, str, str]]:
     }
 
 
+def fields_of_others(address: str) -> dict[str, tuple[Speaker, str, str]]:
+    """The same of other specifications."""
+    good = SOMEWHERE
+    publisher = (
+        f'<b:RegisterPublisher xmlns:b="{WSNB}"><b:PublisherReference>{SPEAKER.epr(address)}'
+        "</b:PublisherReference><b:Topic Dialect='http://docs.oasis-open.org/wsn/t-1/TopicExpression/"
+        "Concrete'>storms</b:Topic><b:Demand>true</b:Demand></b:RegisterPublisher>"
+    )
+    return {
+        "PublisherReference": (SPEAKER, publisher, ""),
+        "NotifyTo of 2011": (SPEAKER, SPEAKER.wse11_subscribe(address), ""),
+        "EndTo of 2011": (SPEAKER, SPEAKER.wse11_subscribe(good, end_to=address or " "), ""),
+    }
+
+
+async def test_addresses_of_sequences_and_sinks(tmp_path: Path) -> None:
+    """Where a sequence is acknowledged, where the one that is offered would go, and where
+    CloudEvents would."""
+    anonymous = f"<a:Address>{WSA10}/anonymous</a:Address>"
+    async with running(tmp_path, wsrm="offered") as run:
+        for address in HOSTILE:
+            named = f"<a:Address>{address}</a:Address>"
+            offer = f"<r:Offer><r:Identifier>urn:x:1</r:Identifier><r:Endpoint>{named}</r:Endpoint></r:Offer>"
+            for acks_to, more in ((named, ""), (anonymous, offer)):
+                body = (
+                    f'<r:CreateSequence xmlns:r="{WSRM}" xmlns:a="{WSA10}"><r:AcksTo>{acks_to}</r:AcksTo>'
+                    f"{more}</r:CreateSequence>"
+                )
+                answer = await run.ask(SPEAKER, body)
+                assert answer.status in (400, 500), (address, more, answer.body)
+                assert "CreateSequenceResponse" not in answer.body.decode(), (address, more)
+            sink = json.dumps({"sink": html.unescape(address), "protocol": "HTTP"}).encode()
+            answer = await run.request(
+                "POST", "/events/subscriptions", sink, content_type="application/json"
+            )
+            assert 400 <= answer.status < 500, (address, answer.body)
+        assert len(run.gateway.subscriptions) == 0
+
+
 async def test_addresses(gateway: Running) -> None:
     own = [
         f"http://{host}:{gateway.port}{path}"
@@ -407,7 +456,8 @@ async def test_addresses(gateway: Running) -> None:
     seen: dict[str, set[tuple[str, ...]]] = {}
     texts: dict[str, set[str]] = {}
     for address in (*HOSTILE, *own, *ANONYMOUS):
-        for field, (speaker, body, headers) in fields(address).items():
+        asked = fields(address) | fields_of_others(address)
+        for field, (speaker, body, headers) in asked.items():
             if address in ANONYMOUS and field in ("ReplyTo", "FaultTo"):
                 continue
             answer = await gateway.ask(speaker, body, headers=headers)

@@ -99,6 +99,59 @@ WRONG: dict[str, Callable[[], str]] = {
     "nobody's text": lambda: plain("nobody"),
     "a user without a password": lambda: plain("administrator", ""),
 }
+FORGED: dict[str, Callable[[], str]] = {
+    "an empty password": lambda: plain("camera", ""),
+    "the digest as text": lambda: plain("camera", base64.b64encode(b"x" * 20).decode()),
+    "the password as its digest": lambda: parts(
+        digest=base64.b64encode(PASSWORD.encode()).decode()
+    ),
+    "an empty digest": lambda: parts(digest=""),
+    "a digest of the nonce as it is written": lambda: parts(of=b"as written"),
+    "a digest without the nonce": lambda: parts(of=b""),
+    "another time than that of the digest": lambda: parts(created="2026-01-01T00:00:00Z"),
+    "the name of another case": lambda: digested("Camera"),
+    "the name of another tenant": lambda: digested("tenant:acme:user:camera"),
+    "the owner in place of the name": lambda: digested("user:camera"),
+    "a time without a zone, long ago": lambda: parts(created="2026-01-01T00:00:00"),
+    "a time in another zone, long ago": lambda: parts(created="2026-01-01T00:00:00+14:00"),
+}
+
+
+def parts(*, digest: str | None = None, created: str | None = None, of: bytes | None = None) -> str:
+    """A token of the camera in which one thing is wrong."""
+    nonce, said = os.urandom(16), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    written = base64.b64encode(nonce).decode()
+    over = nonce if of is None else written.encode() if of else b""
+    made = base64.b64encode(digest_of(PASSWORD, over, said)).decode()
+    return _security(
+        f"<w:Username>camera</w:Username><w:Password Type='{TYPE}'>"
+        f"{made if digest is None else digest}</w:Password><w:Nonce>{written}</w:Nonce>"
+        f"<u:Created xmlns:u='{WSU}'>{created or said}</u:Created>"
+    )
+
+
+def unreadable() -> dict[str, str]:
+    """What is no token that is taken."""
+    name, text = "<w:Username>camera</w:Username>", f"<w:Password>{PASSWORD}</w:Password>"
+    typed = f"<w:Password Type='{TYPE}'>AAAA</w:Password>"
+    nonce = f"<w:Nonce>{base64.b64encode(b'n' * 16).decode()}</w:Nonce>"
+    created = f"<u:Created xmlns:u='{WSU}'>{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}</u:Created>"
+    return {
+        "no password": name,
+        "no name": text,
+        "an empty name": f"<w:Username/>{text}",
+        "two names": name + name + text,
+        "two passwords": name + text + text,
+        "no nonce": name + typed + created,
+        "no time": name + typed + nonce,
+        "two nonces": name + typed + nonce + nonce + created,
+        "a nonce that is no base64": name + typed + "<w:Nonce>%%%</w:Nonce>" + created,
+        "a digest that is no base64": name + typed.replace("AAAA", "%%%") + nonce + created,
+        "a short nonce": name + typed + "<w:Nonce>AAAA</w:Nonce>" + created,
+        "a long nonce": f"{name}{typed}<w:Nonce>{'A' * 400}</w:Nonce>{created}",
+        "a time that is none": f"{name}{typed}{nonce}<u:Created xmlns:u='{WSU}'>now</u:Created>",
+        "a type that is not known": f"{name}<w:Password Type='urn:x'>x</w:Password>",
+    }
 
 
 @at_the_gateway
@@ -111,10 +164,32 @@ async def test_what_proves_nothing(run: Running, header: Callable[[], str]) -> N
     assert PASSWORD.encode() not in answer.body
 
 
+EACH = 8
+"""As many as a user may get wrong at a gateway, and less."""
+
+
+async def test_what_is_forged(tmp_path: Path) -> None:
+    file, headers = make_file(tmp_path), list(FORGED.items())
+    for first in range(0, len(headers), EACH):
+        async with running(tmp_path / f"data-{first}", identities=file) as found:
+            for name, header in headers[first : first + EACH]:
+                answer = await send(found, header())
+                assert answer.status >= 400, name
+                assert b"FailedAuthentication" in answer.body, (name, answer.body)
+                assert PASSWORD.encode() not in answer.body, name
+            assert (await send(found, digested())).status == 202
+
+
 @at_the_gateway
 async def test_what_is_no_token(run: Running) -> None:
+    for inner in unreadable().values():
+        answer = await send(run, _security(inner))
+        assert answer.status >= 400 and PASSWORD.encode() not in answer.body, inner
+        assert b"wsse:" in answer.body or b"FailedAuthentication" in answer.body, answer.body
+    twice = plain("camera").replace("</w:Security>", "") + digested().partition(">")[2]
     for header, fault in (
         (_security("<w:Username>camera</w:Username>"), b"InvalidSecurity"),
+        (twice, b"InvalidSecurity"),
         (f"<w:Security xmlns:w='{WSSE}'><w:Other/></w:Security>", b"UnsupportedSecurityToken"),
     ):
         answer = await send(run, header)
