@@ -30,6 +30,7 @@ from gateway.security.rights import Right
 from gateway.settings.settings import Settings
 from gateway.settings.tables import Directory as DirectoryTable
 from gateway.settings.tables import LinkRow
+from gateway.sources.credentials import credential_of, login_of
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -170,4 +171,6 @@ def _link(row: LinkRow) -> Link:
         row.publish_on,
         row.profile,
         row.binding or None,
+        credential_of(row),
+        login_of("links", row),
     )
