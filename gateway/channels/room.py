@@ -140,6 +140,7 @@ class DirectoryRoom(Room):
             directory.ca,
             directory.user,
             directory.password.get_secret_value(),
+            directory.password_file,
         )
         self.naming = Naming(
             Directory(options),

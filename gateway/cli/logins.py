@@ -85,9 +85,9 @@ def _secret(path: Path | None, what: str = "Password", option: str = "--password
     """The first line of a file; typed, where there is none or its name is ``-``."""
     if path is None or str(path) == "-":
         return str(typer.prompt(what, hide_input=True, err=True))
+    from gateway.security.secret_files import SecretFileUnusable, read_first_line
+
     try:
-        with path.open(encoding="utf-8") as file:
-            return file.readline(8192).rstrip("\r\n")
-    except (OSError, UnicodeError) as error:  # The text of the second would quote the file.
-        text = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        raise typer.BadParameter(text, param_hint=f"'{option}'") from None
+        return read_first_line(path)
+    except SecretFileUnusable as unusable:
+        raise typer.BadParameter(unusable.text, param_hint=f"'{option}'") from None

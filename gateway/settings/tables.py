@@ -25,6 +25,7 @@ from gateway.egress.credential_kinds import Credential, UsernameToken, keeps_sec
 from gateway.model.channels import Selection
 from gateway.model.hosts import origin_of
 from gateway.security.rights import Right
+from gateway.security.secret_files import read_first_line
 from gateway.settings.values import Length, is_base
 from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL
@@ -286,15 +287,14 @@ class ProducerRow(BaseModel):
         """Read the password; empty where there is no user.
 
         Raises:
-            OSError, UnicodeError: The file cannot be read.
+            SecretFileUnusable: The file cannot be read.
             KeyError: The variable is not set.
         """
         if self.password_variable is not None:
             return os.environ[self.password_variable]
         if self.password_file is None:
             return ""
-        with self.password_file.open(encoding="utf-8") as file:
-            return file.readline(4096).rstrip("\r\n")
+        return read_first_line(self.password_file)
 
 
 class LinkRow(ProducerRow):
@@ -370,6 +370,8 @@ class Directory(BaseModel):
     """What the entry says; by default the public address of the endpoint."""
     user: str | None = Field(None, min_length=1, max_length=1024)
     password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    """The file whose first line is the password, read for each exchange."""
     start_tls: bool = True
     subscribe: bool = False
     """Whether the gateway subscribes at its channel's relatives, as *direction* says."""
@@ -377,6 +379,12 @@ class Directory(BaseModel):
     """Which way events go: down from the parent, up from the children, or both."""
     ca: Path | None = None
     interval: Length = timedelta(minutes=5)
+
+    @model_validator(mode="after")
+    def _has_one_password(self) -> Self:
+        if self.password_file is not None and (self.user is None or self.password):
+            raise ValueError("password_file goes with a user, and with no password")
+        return self
 
 
 def _keeps_secrets(url: str) -> bool:

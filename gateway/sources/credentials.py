@@ -20,6 +20,7 @@ from gateway.egress.request_authentication import RequestAuthentication
 from gateway.model.sources import CERTIFICATE, PASSWORD, Credential, Login
 from gateway.security.file_watch import EVERY, FileWatch
 from gateway.security.resource_addresses import shown
+from gateway.security.secret_files import SecretFileUnusable
 from gateway.security.tls import Names, client_context
 from gateway.settings.tables import ConfiguredSource, LinkRow, ProducerRow
 
@@ -162,9 +163,7 @@ def _read(setting: str, row: ProducerRow, ca: Path | None) -> _Read:
 def _password(setting: str, row: ProducerRow) -> str:
     try:
         return row.password()
-    except (OSError, UnicodeError, KeyError) as error:
-        why = getattr(error, "strerror", None) or f"{error} is not set"
-        if isinstance(error, UnicodeError):  # Its text would quote the password.
-            why = "it is not text in UTF-8"
-        text = f"{setting}: the password of {row.user!r} at {shown(row.url)} cannot be read: {why}."
+    except (SecretFileUnusable, KeyError) as error:
+        why = error.text if isinstance(error, SecretFileUnusable) else f"{error} is not set"
+        text = f"{setting}: the password of {row.user!r} at {shown(row.url)}: {why}."
         raise Refused(Reason.UNAVAILABLE, text) from None

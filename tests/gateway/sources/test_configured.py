@@ -70,7 +70,9 @@ async def test_they_follow_the_settings(
 
 async def test_a_password_that_is_not_there_is_told(tmp_path: Path) -> None:
     row = {"url": "http://10.0.0.17/", "user": "u", "password_file": tmp_path / "none"}
-    with pytest.raises(Refused, match=r"the password of 'u' at .* cannot be read: No such file"):
+    with pytest.raises(
+        Refused, match=r"the password of 'u' at .*none cannot be read \(No such file"
+    ):
         async with running(data=tmp_path / "data", sources=[row]):
             pass
 
