@@ -28,6 +28,7 @@ from gateway.channels.java_references import (
     read_attributes,
     write_attributes,
 )
+from gateway.security.secret_files import SecretFileUnusable, read_first_line
 from gateway.security.tls import Names, client_context
 from mediation.model.messages import EndpointReference
 
@@ -60,6 +61,7 @@ class DirectoryOptions:
         start_tls: Whether a connection of ``ldap://`` is made one of TLS before anything is said.
         ca: The authorities that the directory's certificate may be from; those of the system else.
         user: A distinguished name; without one everybody's rights have to do.
+        password_file: The file whose first line is the password, in place of one.
     """
 
     url: str
@@ -67,6 +69,7 @@ class DirectoryOptions:
     ca: Path | None = None
     user: str | None = None
     password: str = field(default="", repr=False)
+    password_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,12 @@ class Directory:
             DirectoryFailed: There is none.
         """
         ldap3, options = _ldap3(), self._options
-        secured = None
+        secured, password = None, options.password
+        if options.password_file is not None:
+            try:
+                password = read_first_line(options.password_file)
+            except SecretFileUnusable as unusable:
+                raise DirectoryFailed(f"directory.password_file: {unusable.text}") from None
         if self._tls is not None:
             secured = ldap3.Tls(validate=ssl.CERT_REQUIRED)
             # Python's own check of names, and nothing left open where it fails.
@@ -224,7 +232,7 @@ class Directory:
         connection = ldap3.Connection(
             server,
             user=options.user,
-            password=options.password or None,
+            password=password or None,
             authentication=ldap3.SIMPLE if options.user else ldap3.ANONYMOUS,
             auto_bind=ldap3.AUTO_BIND_NONE,
             auto_referrals=False,

@@ -12,7 +12,7 @@ A link is a source (`gateway.sources`). Its lease is renewed as that of every so
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
@@ -21,7 +21,7 @@ from filters import Reason, Refused
 from gateway.channels.channels import Channels
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressRefused
-from gateway.model.sources import Source, Wanted
+from gateway.model.sources import Credential, Login, Source, Wanted
 from gateway.security.identify import OPERATOR
 from gateway.security.resource_addresses import shown
 from gateway.sources.new_sources import NewSource
@@ -49,6 +49,8 @@ class Link:
         channel: The name of ours; empty: the one that has none.
         example: What is wanted, in Grid SOAP Events; other versions take a topic or XPath.
         binding: The name of the channel's service, in Grid SOAP Events.
+        credential: What the other side is shown, of the settings.
+        login: The same of an operator; a link is no other one by it.
     """
 
     url: str
@@ -62,6 +64,8 @@ class Link:
     publish_on: str | None = None
     profile: str = "standard"
     binding: str | None = CHANNEL
+    credential: Credential | None = None
+    login: Login | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Have it equal to `link_of` the source that it becomes."""
@@ -85,6 +89,8 @@ class Link:
             channel=self.channel,
             example=self.example,
             made_by=made_by,
+            login=self.login,
+            credential=self.credential,
         )
 
 
@@ -93,6 +99,7 @@ def link_of(source: Source) -> Link:
     binding = CHANNEL
     if source.reference is not None:
         binding = port_of(source.reference).binding or ""
+    credential = source.credential
     return Link(
         source.url,
         source.channel or "",
@@ -105,6 +112,7 @@ def link_of(source: Source) -> Link:
         source.publish_on,
         source.profile,
         binding or None,
+        credential.keeping("") if credential is not None and credential.configured else None,
     )
 
 

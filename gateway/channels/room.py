@@ -30,6 +30,7 @@ from gateway.security.rights import Right
 from gateway.settings.settings import Settings
 from gateway.settings.tables import Directory as DirectoryTable
 from gateway.settings.tables import LinkRow
+from gateway.sources.credentials import credential_of, login_of
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -142,6 +143,7 @@ class DirectoryRoom(Room):
             directory.ca,
             directory.user,
             directory.password.get_secret_value(),
+            directory.password_file,
         )
         self.naming = Naming(
             Directory(options),
@@ -173,4 +175,6 @@ def _link(row: LinkRow) -> Link:
         row.publish_on,
         row.profile,
         row.binding or None,
+        credential_of(row),
+        login_of("links", row),
     )

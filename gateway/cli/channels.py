@@ -6,6 +6,15 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
+from gateway.cli.logins import (
+    AllowBasicOption,
+    AllowHttpOption,
+    BearerFileOption,
+    NegotiateOption,
+    PasswordFileOption,
+    UserOption,
+    read_login,
+)
 from gateway.cli.options import (
     GATEWAY,
     Form,
@@ -159,6 +168,12 @@ def link(
     lease: Annotated[
         str, typer.Option(metavar="PT10M", help="The lease to ask for: a duration, or seconds.")
     ] = "PT10M",
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    allow_basic: AllowBasicOption = False,
+    negotiate: NegotiateOption = False,
+    bearer_file: BearerFileOption = None,
+    allow_http: AllowHttpOption = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe a channel at another one, and keep that up: what comes there comes here, too.
@@ -170,12 +185,21 @@ def link(
           --event-type resdata
       dragoman channels link http://producer.example.org/wsn --channel lab --spec wsn-1.3 \
           --topic storms//.
+      dragoman channels link https://cs.example.org/soap --bearer-file cs.key
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "channel": channel, "spec": read_spec(spec, _SPOKEN).value}
     asked |= {"example": _example(event_type, event_namespace, source), "topic": topic}
     asked |= {"xpath": xpath, "namespaces": namespaces, "lease": read_lease(lease)}
+    asked |= read_login(
+        user,
+        password_file,
+        allow_basic=allow_basic,
+        negotiate=negotiate,
+        bearer_file=bearer_file,
+        allow_http=allow_http,
+    )
     make_one(
         context, gateway, output,
         lambda administration: administration.add_link(asked),

@@ -153,7 +153,12 @@ def _directory() -> "tuple[Directory, DirectorySettings]":
             "no directory is set: add a table [directory] with url and name to dragoman.toml"
         )
     options = DirectoryOptions(
-        asked.url, asked.start_tls, asked.ca, asked.user, asked.password.get_secret_value()
+        asked.url,
+        asked.start_tls,
+        asked.ca,
+        asked.user,
+        asked.password.get_secret_value(),
+        asked.password_file,
     )
     return Directory(options), asked
 

@@ -7,6 +7,8 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.logins import (
     AllowBasicOption,
+    AllowHttpOption,
+    BearerFileOption,
     NegotiateOption,
     PasswordFileOption,
     UserOption,
@@ -121,6 +123,8 @@ def add_(
     password_file: PasswordFileOption = None,
     allow_basic: AllowBasicOption = False,
     negotiate: NegotiateOption = False,
+    bearer_file: BearerFileOption = None,
+    allow_http: AllowHttpOption = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe the gateway at a producer.
@@ -140,6 +144,8 @@ def add_(
           --profile wsman --resource http://example.org/wsman/alarms --mode events
       dragoman sources add http://10.0.0.17/onvif/device_service --profile onvif --mode pull \
           --user events --password-file camera.password
+      dragoman sources add https://gateway.example.org/soap --topic storms//. \
+          --bearer-file gateway.key
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
@@ -152,7 +158,14 @@ def add_(
         asked |= {"resource": resource, "mode": mode}
     if existing:
         asked |= {"existing": True}
-    asked |= read_login(user, password_file, allow_basic=allow_basic, negotiate=negotiate)
+    asked |= read_login(
+        user,
+        password_file,
+        allow_basic=allow_basic,
+        negotiate=negotiate,
+        bearer_file=bearer_file,
+        allow_http=allow_http,
+    )
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
     make_one(

@@ -1,4 +1,5 @@
-"""Credentials that the gateway shows to consumers, as a row of ``consumers`` has them.
+"""Credentials that the gateway shows to consumers, as a row of ``consumers`` has them, and to
+producers, as rows of ``sources`` and of ``links`` have them.
 
 No secret is in the settings: a row names the file, or the variable of the environment, that has it.
 """
@@ -28,6 +29,12 @@ KEYS = 2
 """
 T = TypeVar("T")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_OTHERS = re.compile(
+    r"host|content-.*|transfer-encoding|connection|keep-alive|proxy-.*|te|trailer|upgrade|expect"
+    r"|authorization|soapaction|ce-.*|webhook-.*|dragoman-.*|accept.*|user-agent",
+    re.IGNORECASE,
+)
+"""Headers that a request has already, or that mean something to whoever is in between."""
 
 
 class SecretUnusable(Refused):
@@ -158,10 +165,41 @@ class Digest(_Credential):
         return False
 
 
-class Bearer(_Credential):
+class _InHeader(_Credential):
+    """A secret that is the value of a header, or a part of it."""
+
+    def read(self, row: str) -> SecretStr:
+        secret = super().read(row)
+        if not secret.get_secret_value().isascii():
+            raise SecretUnusable(self._place(row), "has characters that no header may have")
+        return secret
+
+
+class Bearer(_InHeader):
     """A token (RFC 6750)."""
 
     kind: Literal["bearer"]
+
+
+def _is_own_header(name: str) -> str:
+    if _OTHERS.fullmatch(name):
+        raise ValueError(f"{name!r} has a meaning of its own in requests")
+    return name
+
+
+class ApiKey(_InHeader):
+    """A key in a header of its own.
+
+    Attributes:
+        header: Its name.
+    """
+
+    kind: Literal["api-key"]
+    header: Annotated[
+        str,
+        Field(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"),
+        AfterValidator(_is_own_header),
+    ] = "X-API-Key"
 
 
 def _is_endpoint(url: str) -> str:
@@ -279,7 +317,7 @@ def _of_file(path: Path, read: Callable[[bytes], T], setting: str) -> T:
 
 
 Credential: TypeAlias = Annotated[
-    Basic | Digest | Bearer | ClientCredentials | UsernameToken | X509,
+    Basic | Digest | Bearer | ApiKey | ClientCredentials | UsernameToken | X509,
     Field(discriminator="kind"),
 ]
 

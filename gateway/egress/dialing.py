@@ -55,12 +55,14 @@ class Detour:
         host: The consumer's own.
         certified: The certificate of the row is shown on it, where that has one: a connection that
             is the owner's is never used for somebody else.
+        tls: The context of the one producer for which the connection is; None: that of the options.
     """
 
     goal: tuple[str, str, int]
     host: str
     options: Options
     certified: bool = True
+    tls: ssl.SSLContext | None = None
 
 
 Route: TypeAlias = Detour | tuple[str, str, int]
@@ -97,14 +99,16 @@ class Dialer:
         self._loop = asyncio.get_running_loop()
         self.options = options or ConsumerOptions()
 
-    def route(self, target: Target, owner: str | None = None) -> Route:
+    def route(
+        self, target: Target, owner: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> Route:
         """The key by which connections for *target* may be kept and shared, for what is sent for a
-        subscription of *owner*, None: for none."""
+        subscription of *owner*, None: for none; with *tls*, where that has a context of its own."""
         options = self.options.of(target)
-        if options is PLAIN:
+        if options is PLAIN and tls is None:
             return target.destination
         goal, certified = (options.via or target).destination, options.shows_certificate(owner)
-        return Detour(goal, target.host, options, certified)
+        return Detour(goal, target.host, options, certified, tls)
 
     def proxy_of(self, target: Target) -> Proxy | None:
         """The proxy that a connection for *target* speaks HTTP with, and not through."""
@@ -129,11 +133,13 @@ class Dialer:
         deadline: float,
         factory: Callable[[], P],
         owner: str | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> P:
         """A connection for *target*, with TLS where its scheme asks for it.
 
         Args:
             owner: Of the subscription for which it is, as in `route`.
+            tls: The context of its own for TLS; None: that of the options, or of everybody.
             deadline: The loop's time by which it must be there, TLS handshake included; the
                 limits for resolving and connecting end it earlier.
             factory: Makes the protocol of the connection.
@@ -149,7 +155,8 @@ class Dialer:
         sock = await self._socket(goal, target, deadline)
         if goal.scheme not in TLS_SCHEMES:
             return await self._plain(sock, factory)
-        tls, name = options.tls_for(owner) or self._tls, options.server_name or target.host
+        tls = tls or options.tls_for(owner) or self._tls
+        name = options.server_name or target.host
         end = min(deadline, self._loop.time() + self._limits.connect)
         try:
             return await self._shake_hands(sock, tls, name, end, factory)

@@ -71,7 +71,7 @@ class HttpTransport:
             return replace(await self.send(bare), dropped=dropped)
         target = request.target
         head = self._heads.head(request)
-        route = self._dialer.route(target, request.owner)
+        route = self._dialer.route(target, request.owner, request.tls)
         destination = self._destinations.get(route)
         if destination is None:
             destination = self._destinations[route] = _Destination(route, self)
@@ -163,7 +163,9 @@ class HttpTransport:
                     if request.once:
                         raise
                     self._busy.discard(connection)
-            connection = await self._dialer.connect(target, deadline, self._make, request.owner)
+            connection = await self._dialer.connect(
+                target, deadline, self._make, request.owner, request.tls
+            )
             if self._closed:
                 connection.close()
             self._busy.add(connection)

@@ -1,5 +1,5 @@
-"""Requests to consumers that want to know who sends: each gets the credential of its row of
-``consumers``, and its signature, just before it is sent.
+"""Requests to consumers and producers that want to know who sends: each gets the credential of its
+row of ``consumers``, ``sources`` or ``links``, and its signature, just before it is sent.
 
 What is not accepted is no refusal of the message: the consumer may have changed its password before
 the operator has. So the delivery is tried again, with a sentence that says what to correct. The
@@ -25,6 +25,7 @@ from pydantic import SecretStr
 from gateway.egress.addresses import Target
 from gateway.egress.credential_kinds import (
     X509,
+    ApiKey,
     Basic,
     Bearer,
     ClientCredentials,
@@ -80,6 +81,9 @@ class RequestAuthentication:
     Args:
         credential: Of the row; *secret* is read from its place.
         keys: Those that sign.
+        row: Where an operator corrects it, in errors.
+        clears: The answers are kept as what was said, and never read: secrets in them are masked.
+            False for producers: what they answer is data, which is left as it came.
     """
 
     def __init__(
@@ -87,12 +91,17 @@ class RequestAuthentication:
         credential: Credential | None = None,
         secret: SecretStr | None = None,
         keys: tuple[Secret, ...] = (),
+        *,
+        row: str = "its row of [[consumers]]",
+        clears: bool = True,
     ) -> None:
         self._credential = credential
         self._proof = None
         if credential is not None and secret is not None:
             self._proof = _proof_of(credential, secret)
         self._keys = keys
+        self._row = row
+        self._clears = clears
 
     @property
     def name(self) -> str:
@@ -126,27 +135,26 @@ class RequestAuthentication:
             else:
                 answer = await self._proof.send(request, send, post, write)
         except SendFailed as failed:
-            if self._cleared(failed.detail) == failed.detail:
+            if self.cleared(failed.detail) == failed.detail:
                 raise
             raise SendFailed(
                 failed.kind,
-                self._cleared(failed.detail),
+                self.cleared(failed.detail),
                 connecting=failed.connecting,
                 status=failed.status,
             ) from None
-        if answer.body and self._proof is not None:
+        if answer.body and self._proof is not None and self._clears:
             answer = replace(answer, body=self._cleared_body(answer.body))
         if self._credential is not None and _is_refused(self._credential, answer):
             raise SendFailed(
                 FailureKind.CREDENTIAL,
-                f"it answered {answer.status} to the credential {self.name}: correct that, in its "
-                "row of [[consumers]]",
+                f"it answered {answer.status} to the credential {self.name}: correct that, in "
+                f"{self._row}",
                 answer=answer,
             )
         return answer
 
-    @staticmethod
-    def _check(credential: Credential, request: Request, goal: Target) -> None:
+    def _check(self, credential: Credential, request: Request, goal: Target) -> None:
         """Raise `SendFailed` where the credential cannot be shown on this way."""
         if isinstance(credential, UsernameToken | X509):
             if request.soap is None:
@@ -161,7 +169,7 @@ class RequestAuthentication:
             raise SendFailed(
                 FailureKind.CREDENTIAL,
                 f"its credential {credential.shown} is not sent over plain {goal.scheme}, where "
-                "others read it: subscribe https, or set allow_http in its row of [[consumers]]",
+                f"others read it: subscribe https, or set allow_http in {self._row}",
             )
 
     def _signed(self, request: Request) -> Request:
@@ -181,21 +189,30 @@ class RequestAuthentication:
         }
         return replace(request, own_headers=tuple(own.items()))
 
-    def _secrets(self) -> Iterable[str]:
-        """The secrets, in all forms in which an answer may repeat them."""
-        for one in self._proof.secrets() if self._proof is not None else ():
-            if len(one) >= SHORTEST:
-                yield from {one, xml_text(one), json.dumps(one)[1:-1], quote(one, safe="")}
+    def cleared(self, text: str) -> str:
+        """*text* without the secrets."""
+        return cleared(text, self._secrets())
 
-    def _cleared(self, text: str) -> str:
-        for secret in self._secrets():
-            text = text.replace(secret, "***")
-        return text
+    def _secrets(self) -> Iterable[str]:
+        return self._proof.secrets() if self._proof is not None else ()
 
     def _cleared_body(self, body: bytes) -> bytes:
-        for secret in self._secrets():
-            body = body.replace(secret.encode(), b"***")
+        for form in _forms(self._secrets()):
+            body = body.replace(form.encode(), b"***")
         return body
+
+
+def cleared(text: str, secrets: Iterable[str]) -> str:
+    """*text* without the *secrets*, in all forms in which an answer may repeat them."""
+    for form in _forms(secrets):
+        text = text.replace(form, "***")
+    return text
+
+
+def _forms(secrets: Iterable[str]) -> Iterable[str]:
+    for one in secrets:
+        if len(one) >= SHORTEST:
+            yield from {one, xml_text(one), json.dumps(one)[1:-1], quote(one, safe="")}
 
 
 def _is_refused(credential: Credential, answer: Answer) -> bool:
@@ -213,16 +230,18 @@ def _is_refused(credential: Credential, answer: Answer) -> bool:
     return any(fault in answer.body for fault in faults)
 
 
-def _with(request: Request, authorization: str) -> Request:
-    return replace(request, own_headers=(*request.own_headers, ("Authorization", authorization)))
+def _with(request: Request, value: str, header: str = "Authorization") -> Request:
+    return replace(request, own_headers=(*request.own_headers, (header, value)))
 
 
 def _proof_of(credential: Credential, secret: SecretStr) -> _Proof:
     match credential:
         case Basic():
-            return _Fixed(_basic(credential.user, secret), secret)
+            return _Fixed(basic(credential.user, secret.get_secret_value()), secret)
         case Bearer():
             return _Fixed(f"Bearer {secret.get_secret_value()}", secret)
+        case ApiKey():
+            return _Fixed(secret.get_secret_value(), secret, credential.header)
         case Digest():
             return _Challenged(credential.user, secret)
         case ClientCredentials():
@@ -233,23 +252,24 @@ def _proof_of(credential: Credential, secret: SecretStr) -> _Proof:
             return _Signed(credential, secret)
 
 
-def _basic(user: str, secret: SecretStr) -> str:
-    pair = f"{user}:{secret.get_secret_value()}".encode()
-    return f"Basic {b64encode(pair).decode()}"
+def basic(user: str, password: str) -> str:
+    """The value of Authorization (RFC 7617)."""
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 class _Fixed:
-    """The same value of Authorization for all requests."""
+    """The same value of a header for all requests."""
 
-    def __init__(self, value: str, secret: SecretStr) -> None:
+    def __init__(self, value: str, secret: SecretStr, header: str = "Authorization") -> None:
         self._value = value
         self._secret = secret
+        self._header = header
 
     def secrets(self) -> Iterable[str]:
         return self._value.partition(" ")[2], self._secret.get_secret_value()
 
     async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
-        return await send(_with(request, self._value))
+        return await send(_with(request, self._value, self._header))
 
 
 class _Challenged:

@@ -12,7 +12,6 @@ from gateway.egress.client_limits import ClientLimits
 from gateway.egress.consumer_options import PLAIN, Options
 from gateway.egress.dialing import Dialer
 from gateway.egress.http_transport import HttpTransport
-from gateway.egress.request_authentication import RequestAuthentication
 from gateway.egress.signed_replies import ReplyChecks
 from gateway.egress.transport import (
     Answer,
@@ -21,6 +20,7 @@ from gateway.egress.transport import (
     Posting,
     Request,
     SendFailed,
+    SendingAsOurselves,
     Transport,
 )
 from gateway.parsing import Busy, Parsing
@@ -87,7 +87,9 @@ class TransportByScheme:
             raise SendFailed(FailureKind.FORBIDDEN, f"nothing sends this to {scheme}: addresses")
         if request.patient and self._patient is not None and scheme.startswith("http"):
             transport = self._patient
-        authentication = options.authentication_for(request.owner)
+        authentication: SendingAsOurselves | None = options.authentication_for(request.owner)
+        if request.shown is not None:
+            authentication = request.shown.authentication
         if authentication is None:
             return await transport.send(request)
         goal = options.via or request.target
@@ -95,7 +97,7 @@ class TransportByScheme:
 
     async def _send_as_ourselves(
         self,
-        authentication: RequestAuthentication,
+        authentication: SendingAsOurselves,
         request: Request,
         goal: Target,
         transport: Transport,

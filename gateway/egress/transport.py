@@ -1,6 +1,7 @@
 """The port through which messages leave."""
 
-from collections.abc import Callable, Mapping
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -39,7 +40,7 @@ class FailureKind(Enum):
     TRANSPORT = "the transport failed"
     """One that a package brought, inside."""
     CREDENTIAL = "the credential for it cannot be shown, or is not accepted"
-    """That of its row of ``consumers``, which the operator can correct."""
+    """That of its row of settings, which the operator can correct."""
     REPLY = "its answer is not signed as its row of consumers demands"
     """It may have the message."""
     TOO_LARGE = "the message is larger than the consumer takes"
@@ -77,6 +78,35 @@ class SendFailed(Exception):
         self.answer = answer
 
 
+class SendingAsOurselves(Protocol):
+    """Shows who sends: see `gateway.egress.request_authentication.RequestAuthentication`."""
+
+    async def send(
+        self,
+        request: "Request",
+        goal: Target,
+        send: "Callable[[Request], Awaitable[Answer]]",
+        post: "Callable[[Request], Awaitable[Answer]]",
+        write: Callable[[int, Callable[[], bytes]], Awaitable[bytes]],
+    ) -> "Answer":
+        """Send *request*, on a connection to *goal*, by *send*; *post* reaches authorization
+        servers, *write* runs what takes its time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What whoever is asked is shown, in place of what a row of ``consumers`` has.
+
+    Attributes:
+        authentication: Shows a credential; None: none is shown.
+        tls: The context of TLS, with a certificate or with authorities of its own; None: that of
+            the row of ``consumers``, or of everybody.
+    """
+
+    authentication: SendingAsOurselves | None = None
+    tls: ssl.SSLContext | None = None
+
+
 @dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.
 class Request:
     """A message to send.
@@ -100,6 +130,8 @@ class Request:
         wanted: Asked before anything is written, as `admit` is: a connection may take long; None:
             it is sent in any case. What is posted is written at once.
         grant: The right by which its subscriber gets it, for whoever keeps it; None: it takes none.
+        shown: The credential and the certificate of the one producer that is asked; None: those of
+            its row of ``consumers``.
     """
 
     target: Target
@@ -119,6 +151,12 @@ class Request:
     expires: float | None = None
     wanted: Callable[[], bool] | None = None
     grant: SubscriberGrant | None = None
+    shown: Shown | None = None
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of TLS that it is to be sent with; None where it needs none of its own."""
+        return None if self.shown is None else self.shown.tls
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Sources as values: subscriptions that the gateway holds at producers of others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from mediation.model.delivery_modes import Mode
@@ -40,13 +40,23 @@ class State(Enum):
     REMOVED = "removed"
 
 
+PASSWORD, BEARER, CERTIFICATE = "password", "bearer", "certificate"
+"""Kinds of credentials, beside those of `gateway.egress.credential_kinds`: a password that answers
+whatever the producer asks for, a token that operators give, a certificate in TLS alone."""
+_OF_SETTINGS = "settings:"
+"""What `Credential.sealed` begins with, where the secret is not in the store. Nothing encrypted
+does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """What a producer is shown.
 
     Attributes:
-        sealed: The password, encrypted by `gateway.security.password_cipher`.
-        basic: Whether the password may be sent as it is over http, too.
+        user: Empty for kinds that have none.
+        sealed: The password or token, encrypted by `gateway.security.password_cipher`; or where the
+            settings have it (`of_settings`).
+        basic: Whether the secret may be sent as it is over http, too.
         negotiate: Whether it is proved by Negotiate (Kerberos, NTLM), and by nothing else.
     """
 
@@ -54,6 +64,50 @@ class Credential:
     sealed: str
     basic: bool = False
     negotiate: bool = False
+    kind: str = PASSWORD
+
+    @classmethod
+    def of_settings(
+        cls, name: str, user: str, *, basic: bool = False, negotiate: bool = False, kind: str
+    ) -> "Credential":
+        """The credential that the settings call *name*: nothing of it is in the store."""
+        return cls(user, f"{_OF_SETTINGS}{name}", basic, negotiate, kind)
+
+    @property
+    def configured(self) -> str:
+        """The name of the credential in the settings; empty where only `sealed` has its secret."""
+        name = self.sealed.removeprefix(_OF_SETTINGS)
+        return "" if name == self.sealed else name.partition(":")[0]
+
+    @property
+    def kept(self) -> str:
+        """The encrypted secret: of one of the settings, the password as it was when the source was
+        added, by which its subscription is ended when the settings have it no more; or empty."""
+        return self.sealed.partition(":")[2].partition(":")[2] if self.configured else self.sealed
+
+    def keeping(self, sealed: str) -> "Credential":
+        """The same one of the settings, with this encrypted secret; an empty one is none."""
+        name = f"{_OF_SETTINGS}{self.configured}"
+        return replace(self, sealed=f"{name}:{sealed}" if sealed else name)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a producer wants to be shown, as an operator gives it.
+
+    Attributes:
+        user: Empty with a token.
+        password: That of the user, or the token.
+        basic: Whether the secret may be sent as it is over http, too.
+        negotiate: Whether it is proved by Negotiate, and by nothing else.
+        kind: `PASSWORD`, or `BEARER`.
+    """
+
+    user: str
+    password: str = field(repr=False)
+    basic: bool = False
+    negotiate: bool = False
+    kind: str = PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +131,7 @@ class Source:
         resource: The URI of the resource of WS-Management that is subscribed to.
         mode: How its deliveries are made there.
         existing: The events that it has kept are wanted, too.
-        credential: The user and the password that the producer wants; None: it wants none.
+        credential: What the producer is shown, so that it knows who asks; None: nothing.
         channel: The name of the channel that its events are published at, empty: at none with a
             name; None: it is no link of a channel.
         example: The fields of an event that is an example of what is wanted.

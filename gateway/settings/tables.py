@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -20,15 +20,19 @@ from pydantic import (
 
 from filters import NCNAME, Refused, parse_document
 from filters.topics import is_namespace
+from gateway.egress.addresses import AddressRefused, parse_target
+from gateway.egress.credential_kinds import Credential, UsernameToken, keeps_secrets
 from gateway.model.channels import Selection
 from gateway.model.hosts import origin_of
 from gateway.security.rights import Right
+from gateway.security.secret_files import read_first_line
 from gateway.settings.values import Length, is_base
 from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL
 from mediation.model.calling import CallRules
 from mediation.model.delivery_modes import Mode
 from mediation.model.versions import Version
+from mediation.profiles import PRODUCERS
 
 
 class NamedCertificate(BaseModel):
@@ -207,12 +211,95 @@ class ChannelRow(SelectionTable):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
 
-class LinkRow(BaseModel):
-    """A row of ``links``: a channel of ours subscribed at one of others, or at another producer."""
+class ProducerRow(BaseModel):
+    """A row for a producer that the gateway subscribes at: its address, and what it is shown.
+
+    Attributes:
+        password_variable: The variable of the environment that has the password, where no file
+            does.
+        negotiate: Whether the password is proved by Negotiate (Kerberos, NTLM), and by nothing
+            else.
+        credential: Shown with each request, in place of a user and a password, which answer what
+            the producer asks for.
+        client_certificate, client_key: PEM: shown in TLS.
+        ca: The only authorities trusted with it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str = Field(pattern=r"^https?://[^\s]+$", max_length=4096)
+    profile: str = "standard"
+    user: str | None = Field(None, min_length=1, max_length=1024)
+    password_file: Path | None = None
+    password_variable: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    allow_basic: bool = False
+    negotiate: bool = False
+    credential: Credential | None = None
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+    ca: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_one_password(self) -> Self:
+        given = [one for one in (self.password_file, self.password_variable) if one is not None]
+        if (self.user is None) is bool(given) or len(given) > 1:
+            raise ValueError("user goes with a password_file or a password_variable")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_credential(self) -> Self:
+        credential = self.credential
+        if credential is None:
+            return self
+        if self.user is not None:
+            raise ValueError("credential: it goes with no user, for it has its own")
+        profile = PRODUCERS.get(self.profile)
+        if isinstance(credential, UsernameToken) and profile is not None and profile.username_token:
+            raise ValueError(
+                f"credential: with the profile {self.profile}, user and password_file make its "
+                "UsernameToken, which has the time of the device's clock"
+            )
+        if credential.shows_secret and not _keeps_secrets(self.url):
+            raise ValueError("credential: http:// shows it: write https, or set allow_http")
+        return self
+
+    @model_validator(mode="after")
+    def _shows_a_certificate_with_its_key(self) -> Self:
+        if self.client_key is not None and self.client_certificate is None:
+            raise ValueError("client_key: a client_certificate belongs to it")
+        if (self.client_certificate or self.ca) and not self.url.startswith("https:"):
+            raise ValueError("client_certificate and ca: they are for TLS: write https")
+        return self
+
+    @property
+    def shows_something(self) -> bool:
+        """Whether the producer is shown anything, or is trusted by authorities of its own."""
+        return any((self.user, self.credential, self.client_certificate, self.ca))
+
+    def files(self) -> Iterator[Path]:
+        """The files that the row names."""
+        named = (self.password_file, self.client_certificate, self.client_key, self.ca)
+        yield from (path for path in named if path is not None)
+        if self.credential is not None:
+            yield from self.credential.files()
+
+    def password(self) -> str:
+        """Read the password; empty where there is no user.
+
+        Raises:
+            SecretFileUnusable: The file cannot be read.
+            KeyError: The variable is not set.
+        """
+        if self.password_variable is not None:
+            return os.environ[self.password_variable]
+        if self.password_file is None:
+            return ""
+        return read_first_line(self.password_file)
+
+
+class LinkRow(ProducerRow):
+    """A row of ``links``: a channel of ours subscribed at one of others, or at another producer."""
+
     channel: str = Field("", pattern=r"^([a-z0-9][a-z0-9._-]{0,63})?$")
     """Ours; the one without a name where there is none."""
     spec: str = Version.GRID_EVENTS.value
@@ -222,7 +309,6 @@ class LinkRow(BaseModel):
     namespaces: dict[str, str] = {}
     lease: Length = timedelta(minutes=10)
     publish_on: str | None = Field(None, min_length=1, max_length=8192)
-    profile: str = "standard"
     binding: str = Field(CHANNEL, max_length=1024)
 
     @field_validator("spec")
@@ -244,12 +330,9 @@ class LinkRow(BaseModel):
         return Selection(_pairs(self.example), self.xpath, _pairs(self.namespaces))
 
 
-class ConfiguredSource(BaseModel):
+class ConfiguredSource(ProducerRow):
     """A row of ``sources``: a producer that the gateway subscribes at."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: str = Field(pattern=r"^https?://[^\s]+$", max_length=4096)
     spec: str = Version.WSN_1_3.value
     topic: str | None = Field(None, min_length=1, max_length=8192)
     xpath: str | None = Field(None, min_length=1, max_length=8192)
@@ -258,17 +341,9 @@ class ConfiguredSource(BaseModel):
     lease: Length | None = None
     publish_on: str | None = Field(None, min_length=1, max_length=8192)
     silence: float = Field(300.0, ge=0, le=1e9)
-    profile: str = "standard"
     resource: str | None = Field(None, min_length=1, max_length=1024)
     mode: Mode = Mode.PUSH
     existing: bool = False
-    user: str | None = Field(None, min_length=1, max_length=1024)
-    password_file: Path | None = None
-    password_variable: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """The variable of the environment that has the password, where no file does."""
-    allow_basic: bool = False
-    negotiate: bool = False
-    """Whether the password is proved by Negotiate (Kerberos, NTLM), and by nothing else."""
 
     @field_validator("spec")
     @classmethod
@@ -277,31 +352,10 @@ class ConfiguredSource(BaseModel):
             raise ValueError(f"must be one of {', '.join(version.value for version in SPECS)}")
         return value
 
-    @model_validator(mode="after")
-    def _has_one_password(self) -> Self:
-        given = [one for one in (self.password_file, self.password_variable) if one is not None]
-        if (self.user is None) is bool(given) or len(given) > 1:
-            raise ValueError("user goes with a password_file or a password_variable")
-        return self
-
     @property
     def version(self) -> Version:
         """The version that is spoken."""
         return Version(self.spec)
-
-    def password(self) -> str:
-        """Read the password; empty where there is no user.
-
-        Raises:
-            OSError, UnicodeError: The file cannot be read.
-            KeyError: The variable is not set.
-        """
-        if self.password_variable is not None:
-            return os.environ[self.password_variable]
-        if self.password_file is None:
-            return ""
-        with self.password_file.open(encoding="utf-8") as file:
-            return file.readline(4096).rstrip("\r\n")
 
 
 class Directory(BaseModel):
@@ -316,6 +370,8 @@ class Directory(BaseModel):
     """What the entry says; by default the public address of the endpoint."""
     user: str | None = Field(None, min_length=1, max_length=1024)
     password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    """The file whose first line is the password, read for each exchange."""
     start_tls: bool = True
     subscribe: bool = False
     """Whether the gateway subscribes at its channel's relatives, as *direction* says."""
@@ -323,6 +379,19 @@ class Directory(BaseModel):
     """Which way events go: down from the parent, up from the children, or both."""
     ca: Path | None = None
     interval: Length = timedelta(minutes=5)
+
+    @model_validator(mode="after")
+    def _has_one_password(self) -> Self:
+        if self.password_file is not None and (self.user is None or self.password):
+            raise ValueError("password_file goes with a user, and with no password")
+        return self
+
+
+def _keeps_secrets(url: str) -> bool:
+    try:
+        return keeps_secrets(parse_target(url))
+    except AddressRefused:  # It is told when the source is made.
+        return url.startswith("https:")
 
 
 def _pairs(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

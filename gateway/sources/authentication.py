@@ -1,9 +1,11 @@
-"""What producers are shown, so that they know who asks: a UsernameToken by their own clock, and the
-answers to challenges of HTTP.
+"""What producers are shown, so that they know who asks.
 
-A password goes to the host of the source alone, whatever addresses that host gives, and over
-nothing weaker than the source's own URL; as it is (Basic) only over TLS, unless the operator says
-otherwise.
+    password       a UsernameToken by their own clock, and the answers to challenges of HTTP
+    other kinds    a token, a key, a signature, a certificate: as `gateway.egress` shows consumers
+
+It goes to the host of the source alone, whatever addresses that host gives, and over nothing weaker
+than the source's own URL; a secret as it is (Basic, a token) only over TLS, unless the operator
+says otherwise.
 """
 
 import time
@@ -13,15 +15,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from secrets import token_bytes
 
-from gateway.egress import Answer, Target, parse_target
+from pydantic import SecretStr
+
+from filters import Refused
+from gateway.egress import Answer, Shown, Target, parse_target
+from gateway.egress.credential_kinds import Bearer
 from gateway.egress.http_authentication import (
     Authorization,
     Challenge,
     read_challenges,
     strongest,
 )
+from gateway.egress.request_authentication import RequestAuthentication, basic, cleared
 from gateway.model.moments import moment_of
-from gateway.model.sources import Source
+from gateway.model.sources import BEARER, PASSWORD, Credential, Source
+from gateway.sources.credentials import ConfiguredCredentials
 from mediation.profiles import PRODUCERS
 from mediation.soap.username_tokens import add_username_token
 
@@ -38,22 +46,30 @@ class _Known:
         ahead: Seconds that its clock is ahead of ours; None: it was not asked yet.
         authorization: What answers its challenge, if there was one.
         withheld: It takes the password as it is alone, and does not get it.
+        answered: The password of *authorization*.
+        shown: What it is shown by the transport, where the store has its secret.
     """
 
     ahead: float | None = None
     withheld: bool = False
     authorization: Authorization | None = field(default=None, repr=False)
+    answered: str = field(default="", repr=False)
+    shown: Shown | None = None
 
 
 class Authentication:
     """Says who asks, for sources that have credentials.
 
     Args:
-        decrypt: Returns the password that is sealed in a credential, or raises `Refused`.
+        decrypt: Returns the secret that is sealed in a credential, or raises `Refused`.
+        configured: Credentials of the settings.
     """
 
-    def __init__(self, decrypt: Callable[[str], str]) -> None:
+    def __init__(
+        self, decrypt: Callable[[str], str], configured: ConfiguredCredentials | None = None
+    ) -> None:
         self._decrypt = decrypt
+        self._configured = configured or ConfiguredCredentials()
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def applies(self, source: Source, target: Target) -> bool:
@@ -79,7 +95,55 @@ class Authentication:
             Refused: The password cannot be decrypted.
         """
         assert source.credential is not None, "applies looked"
-        return source.credential.user, self._decrypt(source.credential.sealed)
+        return source.credential.user, self._password(source, source.credential)
+
+    def shown(self, source: Source, target: Target) -> Shown | None:
+        """What the transport is to show in requests of *source* to *target*; None for nothing.
+
+        Raises:
+            Refused: Its secret cannot be decrypted, or is in the settings of others.
+        """
+        credential = source.credential
+        if credential is None or not self.applies(source, target):
+            return None
+        if credential.configured:
+            if credential.kept and not self._configured.has(credential.configured, source.url):
+                return None  # It is removed, by the password that it had.
+            return self._configured.shown(credential.configured, source.url)
+        if credential.kind != BEARER:
+            return None
+        known = self._of(source)
+        if known.shown is None:
+            row = Bearer.model_construct(kind="bearer", allow_http=credential.basic)
+            secret = SecretStr(self._decrypt(credential.sealed))
+            known.shown = Shown(
+                RequestAuthentication(row, secret, row="a source in its place", clears=False)
+            )
+        return known.shown
+
+    def answers_challenges(self, source: Source, target: Target) -> bool:
+        """Return True if *source* has a password, which is shown as its producer asks for it."""
+        credential = source.credential
+        return (
+            credential is not None and credential.kind == PASSWORD and self.applies(source, target)
+        )
+
+    def cleared(self, source: Source, text: str) -> str:
+        """*text*, of what a producer has said, without the secrets of *source*."""
+        credential = source.credential
+        if credential is None:
+            return text
+        try:
+            shown = self.shown(source, parse_target(source.url))
+            if shown is not None and isinstance(shown.authentication, RequestAuthentication):
+                text = shown.authentication.cleared(text)
+            if credential.kind != PASSWORD:
+                return text
+            password = self._password(source, credential)
+        except Refused:
+            return text  # There is none here that could have been sent.
+        in_header = basic(credential.user, password).partition(" ")[2]
+        return cleared(text, (password, in_header))
 
     def wants_clock(self, source: Source) -> bool:
         """Return True if the clock of *source* must be asked before anything else."""
@@ -87,7 +151,12 @@ class Authentication:
 
     def tells_time(self, source: Source) -> bool:
         """Return True if what *source* is shown has the time of its clock in it."""
-        return source.credential is not None and PRODUCERS[source.profile].username_token
+        credential = source.credential
+        return (
+            credential is not None
+            and credential.kind == PASSWORD
+            and PRODUCERS[source.profile].username_token
+        )
 
     def withholds(self, source: Source, target: Target) -> bool:
         """Return True if the producer takes the password as it is alone, and does not get it."""
@@ -103,7 +172,8 @@ class Authentication:
     def with_credentials(
         self, source: Source, target: Target, envelope: bytes
     ) -> tuple[bytes, tuple[tuple[str, str], ...]]:
-        """*envelope* with what it needs for this once, and the headers of HTTP that it needs.
+        """*envelope* with what it needs for this once, and the headers of HTTP that it needs, of a
+        source with a password.
 
         Raises:
             Refused: The password cannot be decrypted.
@@ -111,14 +181,18 @@ class Authentication:
         credential, known = source.credential, self._of(source)
         if credential is None:
             return envelope, ()
+        password = self._password(source, credential)
         if self.tells_time(source):
             created = moment_of(time.time()) + timedelta(seconds=known.ahead or 0.0)
-            password = self._decrypt(credential.sealed)
             envelope = add_username_token(
                 envelope, credential.user, password, nonce=token_bytes(_NONCE), created=created
             )
         if known.authorization is None:
             return envelope, ()
+        if known.answered != password:  # It is another one since.
+            challenge = known.authorization.challenge
+            known.authorization = Authorization(challenge, credential.user, password)
+            known.answered = password
         value = known.authorization.header("POST", target.path, envelope)
         return envelope, (("Authorization", value),)
 
@@ -140,9 +214,15 @@ class Authentication:
         answered = known.authorization
         if answered is not None and not _is_new(challenge, answered.challenge):
             return False  # It knows the answer, and does not take it.
-        password = self._decrypt(credential.sealed)
-        known.authorization = Authorization(challenge, credential.user, password)
+        known.answered = self._password(source, credential)
+        known.authorization = Authorization(challenge, credential.user, known.answered)
         return True
+
+    def _password(self, source: Source, credential: Credential) -> str:
+        if not credential.configured:
+            return self._decrypt(credential.sealed)
+        password = self._configured.password(credential.configured, source.url)
+        return self._decrypt(credential.kept) if password is None else password
 
     def _of(self, source: Source) -> _Known:
         known = self._known.setdefault(source.id, _Known())

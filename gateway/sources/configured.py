@@ -12,7 +12,7 @@ from gateway.delivery import WorkSharing
 from gateway.model.sources import Source, Wanted
 from gateway.security.identify import OPERATOR
 from gateway.security.resource_addresses import shown
-from gateway.sources.new_sources import Login, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
 
@@ -79,23 +79,16 @@ class ConfiguredSources:
                 _log.warning("source.refused", producer=shown(wanted.url), why=refused.text)
 
     def _is(self, source: Source, wanted: NewSource) -> bool:
-        """Whether *source* is what is *wanted*, its password, too."""
+        """Whether *source* is what is *wanted*, and is shown what it is to be shown."""
         try:
             made = self._sources.make(wanted, OPERATOR).source
         except Refused:
             return False  # It is told when it is added.
-        same = replace(made, id=source.id, created=source.created, credential=source.credential)
-        return same == source and self._login_of(source) == wanted.login
-
-    def _login_of(self, source: Source) -> Login | None:
         credential = source.credential
-        if credential is None:
-            return None
-        try:
-            password = self._sources.cipher.decrypt(credential.sealed)
-        except Refused:
-            return None  # The key is another one: it is added anew.
-        return Login(credential.user, password, credential.basic, credential.negotiate)
+        if credential is not None and credential.configured:
+            credential = credential.keeping("")
+        there = replace(source, credential=credential)
+        return replace(made, id=source.id, created=source.created) == there
 
 
 def _is_ours(entry: Entry) -> bool:

@@ -1,10 +1,12 @@
 """What is asked for in a new source, by an operator, by settings, by a registration."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 
 from filters import Reason, Refused
-from gateway.egress import AddressPolicy
-from gateway.model.sources import Source
+from gateway.egress import AddressPolicy, parse_target
+from gateway.egress.credential_kinds import keeps_secrets
+from gateway.model.sources import BEARER, Credential, Login, Source
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.sources.negotiation import INSTALL, is_installed
@@ -20,23 +22,9 @@ from mediation.profiles import PRODUCERS, Producer
 
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
+_TOKEN = re.compile(r"[!-~]{1,8192}")
 LEAST_SILENCE = 10.0
 """Seconds, in the half of which a service of WS-Management is to send a heartbeat."""
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The user and the password that a producer wants.
-
-    Attributes:
-        basic: Whether the password may be sent as it is over http, too.
-        negotiate: Whether it is proved by Negotiate, and by nothing else.
-    """
-
-    user: str
-    password: str = field(repr=False)
-    basic: bool = False
-    negotiate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +52,10 @@ class NewSource:
     made_by: str = ""
     existing: bool = False
     login: Login | None = None
+    """What the producer is shown, whose secret is kept in the store, encrypted."""
+    credential: Credential | None = None
+    """The same of the settings, which have the secret. The password of *login* is kept beside it,
+    so that the subscription can be ended when they have it no more."""
 
 
 def source_of(
@@ -76,7 +68,7 @@ def source_of(
     now: float,
 ) -> Source:
     """Make the source that is asked for, which *base*, the gateway's URL, can subscribe; without
-    its credential.
+    the credential of a login, whose secret is to be encrypted.
 
     Raises:
         Refused: The address may not be sent to, or the Subscribe cannot be written.
@@ -91,8 +83,8 @@ def source_of(
     if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
         raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
     _check_management(wanted, profile)
-    _check_login(wanted)
     checked(wanted.url, policy, trusted=True)
+    _check_login(wanted)
     if wanted.publish_on is not None:
         topic_named(wanted.publish_on, wanted.namespaces)
     source = Source(
@@ -117,6 +109,7 @@ def source_of(
         wanted.example,
         wanted.made_by,
         wanted.existing,
+        wanted.credential,
     )
     filter_of(source, base)
     return source
@@ -156,18 +149,29 @@ def _check_device(wanted: NewSource, profile: Producer) -> None:
 
 
 def _check_login(wanted: NewSource) -> None:
-    login = wanted.login
+    login = wanted.login or wanted.credential
     if login is None:
         return
-    if wanted.version in LEASED:
-        raise Refused(Reason.MESSAGE_INVALID, "Channels of Grid SOAP Events take no password.")
     if login.negotiate and PRODUCERS[wanted.profile].username_token:
         text = "Negotiate goes with services of WS-Management and others over HTTP: not with ONVIF."
         raise Refused(Reason.MESSAGE_INVALID, text)
     if login.negotiate and not is_installed():
         raise Refused(Reason.MESSAGE_INVALID, f"Negotiate needs pyspnego: {INSTALL}.")
-    if not login.user or any(ord(character) < 32 for character in login.user + login.password):
+    if not isinstance(login, Login):
+        return  # The settings have checked the rest.
+    if login.kind == BEARER:
+        _check_token(login, wanted.url)
+    elif not login.user or any(ord(character) < 32 for character in login.user + login.password):
         text = "A user has a name, and neither that nor a password has control characters."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+
+
+def _check_token(login: Login, url: str) -> None:
+    if not _TOKEN.fullmatch(login.password):
+        text = "A bearer token has 1 to 8192 printable characters of ASCII, and no spaces."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if not login.basic and not keeps_secrets(parse_target(url)):
+        text = "Over http everybody on the way can read a token: use https, or allow_http."
         raise Refused(Reason.MESSAGE_INVALID, text)
 
 

@@ -17,13 +17,14 @@ from gateway.egress import (
     Answer,
     Request,
     SendFailed,
+    Shown,
     Target,
     Transport,
     parse_target,
     status_words,
 )
 from gateway.egress.transport import LONGEST_DOCUMENT
-from gateway.model.sources import Source
+from gateway.model.sources import PASSWORD, Source
 from gateway.parsing import Parsing
 from gateway.sources.admission import Admission, Visit
 from gateway.sources.authentication import Authentication
@@ -192,7 +193,9 @@ class Requester:
         action, envelope = write_get_time(source.url)
         headers = http_headers(DEVICE_SPEC.soap, action)
         before = time.time()
-        answer = await self._post(Request(target, envelope, headers, soap=DEVICE_SPEC.soap))
+        request = Request(target, envelope, headers, soap=DEVICE_SPEC.soap)
+        request.shown = self._shown(source, target)
+        answer = await self._post(request)
         between = (before + time.time()) / 2
         try:
             theirs = await self._understand(answer, read_time)
@@ -229,7 +232,25 @@ class Requester:
         visit: Visit | None,
         seconds: float | None = None,
     ) -> tuple[T, Answer]:
-        """Send a request, once more where the producer's clock was set meanwhile."""
+        """Send a request, once more where the producer's clock was set meanwhile. What it says in
+        refusals is kept and listed: without secrets that it repeats."""
+        try:
+            return await self._ask(source, target, written, read, visit, seconds)
+        except (ProducerRefused, ProducerUnreachable) as error:
+            said = self._authentication.cleared(source, str(error))
+            if said == str(error):
+                raise
+            raise type(error)(said) from None
+
+    async def _ask(
+        self,
+        source: Source,
+        target: Target,
+        written: Written,
+        read: Callable[[bytes], T],
+        visit: Visit | None,
+        seconds: float | None,
+    ) -> tuple[T, Answer]:
         shown = self._authentication.applies(source, target)
         if shown and self._authentication.wants_clock(source):
             await self._learn_clock(source)
@@ -267,7 +288,8 @@ class Requester:
             admit=None if visit is None else visit.admit,
             patient=seconds is not None,
         )
-        if not self._authentication.applies(source, target):
+        request.shown = self._shown(source, target)
+        if not self._authentication.answers_challenges(source, target):
             return await self._post(request, seconds)
         if self._authentication.negotiates(source, target):
             return await self._negotiate(source, request, seconds)
@@ -303,6 +325,12 @@ class Requester:
         finally:
             await connection.close()
 
+    def _shown(self, source: Source, target: Target) -> Shown | None:
+        try:
+            return self._authentication.shown(source, target)
+        except Refused as refused:
+            raise ProducerRefused(refused.text) from refused
+
     def _show_credentials(self, source: Source, request: Request, envelope: bytes) -> None:
         """Put into *request* what says who asks, for this once."""
         request.body, request.own_headers = self._authentication.with_credentials(
@@ -317,22 +345,33 @@ class Requester:
             async with asyncio.timeout(seconds):
                 return await (transport or self._transport).send(request)
         except SendFailed as failed:
+            if failed.answer is not None:  # It did not take the credential.
+                raise NotAuthorized(failed.detail) from failed
             raise ProducerUnreachable(failed.detail) from failed
         except TimeoutError:
             raise ProducerUnreachable(f"no answer within {seconds:.0f} s") from None
 
     def _why(self, source: Source, target: Target, said: str) -> str:
         """What is to be done about a refusal, in which the producer *said* so much."""
-        if source.credential is None:
-            return f"it wants a user and a password ({said}): see --user and --password-file"
+        credential = source.credential
+        if credential is None:
+            return (
+                f"it wants a user and a password, or a token ({said}): see --user, --password-file "
+                "and --bearer-file"
+            )
         if not self._authentication.applies(source, target):
-            return f"{target.host} wants a password, and gets none, being another host ({said})"
+            what = (
+                "a password" if credential.kind == PASSWORD else f"a credential ({credential.kind})"
+            )
+            return f"{target.host} wants {what}, and gets none, being another host ({said})"
+        if credential.kind != PASSWORD:
+            return f"it refused the credential {credential.kind} ({said})"
         if self._authentication.withholds(source, target):
             return (
                 "it takes the password as it is (HTTP Basic), and over http everybody on the way "
                 "can read that: use https, or allow it with --allow-basic"
             )
-        return f"it refused the user {source.credential.user!r}, or the password ({said})"
+        return f"it refused the user {credential.user!r}, or the password ({said})"
 
     async def _understand(self, answer: Answer, read: Callable[[bytes], T]) -> T:
         if answer.status in _NOT_NOW:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable
 
-from filters import Reason, Refused
 from gateway.delivery import WorkSharing
 from gateway.delivery.room import DeliveryRoom
 from gateway.egress import AddressPolicy, TransportByScheme
@@ -15,16 +14,16 @@ from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
 from gateway.security.identify import Identification
 from gateway.security.password_cipher import PasswordCipher
-from gateway.security.resource_addresses import shown
 from gateway.settings.settings import Settings
 from gateway.settings.tables import ConfiguredSource
 from gateway.sources.admission import Admission
 from gateway.sources.authentication import Authentication
 from gateway.sources.configured import ConfiguredSources
+from gateway.sources.credentials import ConfiguredCredentials, credential_of, login_of
 from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.lease_keeper import LeaseKeeper
-from gateway.sources.new_sources import Login, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.operations import AtChannel, SourceOperations
 from gateway.sources.pulling import Pulling
 from gateway.sources.registering import RegistrationOperations
@@ -130,11 +129,15 @@ class KeeperRoom(Room):
             identification=identification,
             base=base,
         )
+        self._credentials = ConfiguredCredentials(
+            settings.sources, settings.links, ca=settings.egress_ca
+        )
+        self._sources = sources
         requester = Requester(
             transport,
             policy,
             parsing,
-            Authentication(sources.cipher.decrypt),
+            Authentication(sources.cipher.decrypt, self._credentials),
             Admission(delivery.probations, asyncio.get_running_loop().time),
             alone=transport.alone,
         )
@@ -146,7 +149,10 @@ class KeeperRoom(Room):
         self._configured = ConfiguredSources(sources, sharing, map(_of_settings, settings.sources))
 
     def works(self) -> Iterable[Work]:
-        return self._keeper.run, self.demand.run, self._configured.run
+        return self._keeper.run, self.demand.run, self._configured.run, self._watch_credentials
+
+    async def _watch_credentials(self) -> None:
+        await self._credentials.watch(self._sources.hurry)
 
 
 def _of_settings(row: ConfiguredSource) -> NewSource:
@@ -155,16 +161,6 @@ def _of_settings(row: ConfiguredSource) -> NewSource:
     Raises:
         Refused: Its password cannot be read.
     """
-    login = None
-    if row.user is not None:
-        try:
-            login = Login(row.user, row.password(), row.allow_basic, row.negotiate)
-        except (OSError, UnicodeError, KeyError) as error:
-            why = getattr(error, "strerror", None) or f"{error} is not set"
-            text = (
-                f"sources: the password of {row.user!r} at {shown(row.url)} cannot be read: {why}."
-            )
-            raise Refused(Reason.UNAVAILABLE, text) from error
     return NewSource(
         row.url,
         row.version,
@@ -179,5 +175,6 @@ def _of_settings(row: ConfiguredSource) -> NewSource:
         resource=row.resource,
         mode=row.mode,
         existing=row.existing,
-        login=login,
+        login=login_of("sources", row),
+        credential=credential_of(row),
     )

@@ -18,14 +18,23 @@ from sqlalchemy import Connection
 from filters import Reason, Refused
 from gateway.delivery import PartitionShare
 from gateway.egress import AddressPolicy
-from gateway.model.sources import Credential, EndTold, Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import (
+    Credential,
+    EndTold,
+    Login,
+    Source,
+    SourceRow,
+    Standing,
+    State,
+    Wanted,
+)
 from gateway.observing.samples import Sample, counter, gauges
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
 from gateway.sources.bookmarks import HeldBookmarks, known_as
-from gateway.sources.new_sources import Login, NewSource, source_of
+from gateway.sources.new_sources import NewSource, source_of
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
 
@@ -62,6 +71,7 @@ class Entry:
     Attributes:
         share: The share under which this gateway keeps it; None: another one does.
         exchanging: Whether an exchange with the producer is under way.
+        hurried: The next one is due when that is over.
         last_event: When the last event came, here or to another gateway.
         read_at: When it was last known to be as in the store.
     """
@@ -69,6 +79,7 @@ class Entry:
     row: SourceRow
     share: PartitionShare | None = None
     exchanging: bool = False
+    hurried: bool = False
     last_event: float | None = None
     read_at: float = 0.0
 
@@ -188,8 +199,11 @@ class Sources:
 
     async def _with_login(self, source: Source, login: Login) -> Source:
         sealed = await asyncio.to_thread(self.cipher.encrypt, login.password)
+        if source.credential is not None:
+            return replace(source, credential=source.credential.keeping(sealed))
         return replace(
-            source, credential=Credential(login.user, sealed, login.basic, login.negotiate)
+            source,
+            credential=Credential(login.user, sealed, login.basic, login.negotiate, login.kind),
         )
 
     def make(
@@ -200,7 +214,7 @@ class Sources:
         registration: str | None = None,
         on: Wanted = Wanted.ON,
     ) -> SourceRow:
-        """Make the row of a new source, for `insert`; without its credential.
+        """Make the row of a new source, for `insert`; without the credential of a login.
 
         Raises:
             Refused: The address may not be sent to, or the Subscribe cannot be written.
@@ -320,7 +334,23 @@ class Sources:
     def end_exchange(self, entry: Entry) -> None:
         """Note that the exchange is over, and have the keeper look at the source."""
         entry.exchanging = False
+        if entry.hurried:
+            self._hurry(entry)
         self.changed.set()
+
+    def hurry(self, credentials: Collection[str]) -> None:
+        """Have sources that fail asked again at once, and not when they are due, whose credential
+        is one of these of the settings: it is another one now."""
+        for entry in self._entries.values():
+            credential = entry.source.credential
+            if credential is not None and credential.configured in credentials:
+                self._hurry(entry)
+        self.changed.set()
+
+    def _hurry(self, entry: Entry) -> None:
+        entry.hurried = entry.exchanging
+        if entry.standing.failures and not entry.exchanging:
+            self.stand(entry, replace(entry.standing, due=self._clock()))
 
     # The store.
 

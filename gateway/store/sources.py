@@ -7,7 +7,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from gateway.model.sources import Credential, EndTold, Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import (
+    PASSWORD,
+    Credential,
+    EndTold,
+    Source,
+    SourceRow,
+    Standing,
+    State,
+    Wanted,
+)
 from gateway.store.references import (
     read_reference,
     read_spec,
@@ -210,8 +219,11 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
 
 
 def _credential(credential: Credential) -> dict[str, object]:
-    """What is kept of *credential*; programs before Negotiate read all of those without it."""
+    """What is kept of *credential*; programs before Negotiate, and before kinds, read all of those
+    without them."""
     kept = asdict(credential)
     if not credential.negotiate:
         del kept["negotiate"]
+    if credential.kind == PASSWORD:
+        del kept["kind"]
     return kept

@@ -10,6 +10,7 @@ import time
 from typing import Self
 
 from gateway.egress.mail.settings import MailSettings
+from gateway.security.secret_files import SecretFileUnusable
 
 MAX_REPLY = 65536
 """Bytes of one reply, of however many lines."""
@@ -56,8 +57,12 @@ class Conversation:
         speaker = _Speaker(self, settings.smart_host, settings.sender, self._seconds)
         if settings.security == "starttls":
             speaker.starttls(context=self._tls)
-        if settings.user is not None and settings.password is not None:
-            speaker.login(settings.user, settings.password.get_secret_value())
+        if settings.user is not None:
+            try:
+                password = settings.read_password()
+            except SecretFileUnusable as unusable:
+                raise smtplib.SMTPException(f"mail.password_file: {unusable.text}") from None
+            speaker.login(settings.user, password)
         speaker.ehlo_or_helo_if_needed()
         return speaker
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from gateway.egress.mail.addresses import is_domain, is_mailbox
 from gateway.security.networks import one_host
+from gateway.security.secret_files import read_first_line
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
@@ -35,6 +36,7 @@ class MailSettings(BaseModel):
         sender: The address that mail comes from, and to which a mail system returns it.
         domains: Domains that mail may go to, ``*.`` and a domain for all below it.
         strangers: Whether peers that are not trusted may subscribe mail addresses.
+        password_file: The file whose first line is the password, read for each mail.
         timeout: Seconds that one mail may take.
         at_a_time: Connections to the smart host, at most.
     """
@@ -47,6 +49,7 @@ class MailSettings(BaseModel):
     ca: Path | None = None
     user: str | None = None
     password: SecretStr | None = None
+    password_file: Path | None = None
     sender: Annotated[str, AfterValidator(_is_sender)]
     domains: Annotated[tuple[str, ...], AfterValidator(_are_domains)] = Field(min_length=1)
     strangers: bool = False
@@ -55,11 +58,22 @@ class MailSettings(BaseModel):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if (self.user is None) != (self.password is None):
-            raise ValueError("user and password belong together")
+        given = [one for one in (self.password, self.password_file) if one is not None]
+        if (self.user is None) is bool(given) or len(given) > 1:
+            raise ValueError("user goes with a password, or with a password_file")
         if self.user is not None and self.security == "none":
             raise ValueError("a password needs security = starttls or tls")
         return self
+
+    def read_password(self) -> str:
+        """Read the password; empty where there is none.
+
+        Raises:
+            SecretFileUnusable: Its file cannot be read.
+        """
+        if self.password_file is not None:
+            return read_first_line(self.password_file)
+        return self.password.get_secret_value() if self.password is not None else ""
 
     @property
     def smart_host(self) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from gateway.channels.links import LEASE, Link, Links
 from gateway.routes import Dependency
 from gateway.sources.sources import Entry
-from gateway.web.api.sources import LeaseText, lease_seconds
+from gateway.web.api.sources import LeaseText, LoginRequest, lease_seconds
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
 from gateway.web.validation import JsonRoute
 from gateway.web.views.links import LinkView, link_view
@@ -23,7 +23,7 @@ _SPECS = ", ".join(version.value for version in (*LEASED, *SPECS))
 _FIELDS = ", ".join(EXAMPLE_FIELDS)
 
 
-class LinkRequest(BaseModel, extra="forbid"):
+class LinkRequest(LoginRequest):
     """A channel to subscribe at."""
 
     url: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -91,6 +91,7 @@ async def add_link(asked: LinkRequest, links: Given) -> LinkView:
         asked.publish_on,
         asked.profile,
         asked.binding or None,
+        login=asked.login,
     )
     return link_view(await links.link(link))
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field, SecretStr
 
 from filters import Refused
-from gateway.model.sources import Wanted
+from gateway.model.sources import BEARER, Login, Wanted
 from gateway.routes import Dependency
 from gateway.security.identify import OPERATOR
-from gateway.sources.new_sources import Login, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry, Sources
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
@@ -32,7 +32,49 @@ Action = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=1024)]
 LeaseText = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text
 
 
-class SourceRequest(BaseModel, extra="forbid"):
+class LoginRequest(BaseModel, extra="forbid"):
+    """What a producer is shown, so that it knows who asks."""
+
+    user: Text | None = Field(None, description="Whom the producer takes the gateway for.")
+    password: SecretStr | None = Field(
+        None, max_length=1024, description="What the user proves it with; it is never told again."
+    )
+    allow_basic: bool = Field(
+        False, description="The password may go over http as it is, where nothing else is taken."
+    )
+    negotiate: bool = Field(
+        False, description="It is proved by Negotiate (Kerberos, NTLM), and by nothing else."
+    )
+    bearer: SecretStr | None = Field(
+        None,
+        max_length=8192,
+        description="A token, or an API key of another Dragoman, in place of a user; it is never "
+        "told again.",
+    )
+    allow_http: bool = Field(False, description="The token may go over http, where others read it.")
+
+    @property
+    def login(self) -> Login | None:
+        """The same as the gateway has it.
+
+        Raises:
+            HTTPException: It makes no sense.
+        """
+        if self.bearer is not None:
+            if self.user is not None or self.password is not None:
+                raise HTTPException(422, "bearer: it goes with no user, for it says who asks.")
+            return Login("", self.bearer.get_secret_value(), self.allow_http, kind=BEARER)
+        if self.allow_http:
+            raise HTTPException(422, "allow_http: it goes with bearer.")
+        if self.user is None:
+            if self.password is not None or self.allow_basic or self.negotiate:
+                raise HTTPException(422, "user: a password is somebody's.")
+            return None
+        password = "" if self.password is None else self.password.get_secret_value()
+        return Login(self.user, password, self.allow_basic, self.negotiate)
+
+
+class SourceRequest(LoginRequest):
     """A producer to subscribe at."""
 
     url: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -62,16 +104,6 @@ class SourceRequest(BaseModel, extra="forbid"):
     )
     mode: str = Field(Mode.PUSH.value, description=f"How its deliveries are made there: {_MODES}.")
     existing: bool = Field(False, description="The events that it has kept are wanted, too.")
-    user: Text | None = Field(None, description="Whom the producer takes the gateway for.")
-    password: SecretStr | None = Field(
-        None, max_length=1024, description="What the user proves it with; it is never told again."
-    )
-    allow_basic: bool = Field(
-        False, description="The password may go over http as it is, where nothing else is taken."
-    )
-    negotiate: bool = Field(
-        False, description="It is proved by Negotiate (Kerberos, NTLM), and by nothing else."
-    )
 
 
 class SourcePage(BaseModel, extra="forbid"):
@@ -120,7 +152,7 @@ async def add_source(asked: SourceRequest, sources: Given) -> SourceView:
         resource=asked.resource,
         mode=_mode(asked.mode),
         existing=asked.existing,
-        login=_login(asked),
+        login=asked.login,
     )
     return _view(sources, await sources.add(new, OPERATOR))
 
@@ -135,15 +167,6 @@ async def show_source(entry: Named, sources: Given) -> SourceView:
 async def remove_source(entry: Named, sources: Given) -> None:
     """Remove a source; its producer is told, and then it is gone."""
     await sources.want(entry.id, Wanted.REMOVED)
-
-
-def _login(asked: SourceRequest) -> Login | None:
-    if asked.user is None:
-        if asked.password is not None or asked.allow_basic or asked.negotiate:
-            raise HTTPException(422, "user: a password is somebody's.")
-        return None
-    password = "" if asked.password is None else asked.password.get_secret_value()
-    return Login(asked.user, password, asked.allow_basic, asked.negotiate)
 
 
 def _version(name: str) -> Version:

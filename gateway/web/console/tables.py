@@ -405,7 +405,7 @@ SOURCES = Table(
     actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
     addition=Addition(
         "The gateway subscribes at a producer, keeps that up, and publishes what it sends. Where "
-        "the producer asks for a password, use `dragoman sources add`.",
+        "the producer asks for a password or a token, use `dragoman sources add`.",
         (
             FormField("url", "URL of the producer", hint="http://camera.example/", required=True),
             FormField("spec", "Dialect", hint="wsn-1.3"),

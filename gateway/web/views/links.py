@@ -21,6 +21,8 @@ class LinkView(BaseModel, extra="forbid"):
     xpath: str | None
     lease: float
     made_by: str = Field(description="operator, settings, or directory.")
+    user: str | None = Field(description="Whom the other side takes the gateway for.")
+    credential: str | None = Field(description="The kind of what it is shown, as of sources.")
     state: str = Field(description="As of sources: live, while the other one knows it.")
     since: datetime = Field(description="When it came into that state.")
     expires: datetime | None = Field(description="When the lease that was granted ends.")
@@ -41,6 +43,8 @@ def link_view(entry: Entry) -> LinkView:
         xpath=source.xpath,
         lease=source.lease,
         made_by=source.made_by or "operator",
+        user=(source.credential.user or None) if source.credential is not None else None,
+        credential=None if source.credential is None else source.credential.kind,
         state=entry.state,
         since=moment_of(standing.since),
         expires=moment_or_none(standing.expires),

@@ -27,6 +27,10 @@ class SourceView(BaseModel, extra="forbid"):
     resource: str | None
     mode: str
     user: str | None = Field(description="Whom the producer takes the gateway for.")
+    credential: str | None = Field(
+        description="The kind of what the producer is shown: password, bearer, and those of the "
+        "settings; null for nothing."
+    )
     existing: bool
     added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
     created: datetime
@@ -66,7 +70,8 @@ def source_view(entry: Entry, *, events: int, last_event: float | None) -> Sourc
         profile=source.profile,
         resource=source.resource,
         mode=source.mode.value,
-        user=None if source.credential is None else source.credential.user,
+        user=(source.credential.user or None) if source.credential is not None else None,
+        credential=None if source.credential is None else source.credential.kind,
         existing=source.existing,
         added_by=source.registration or source.made_by or "operator",
         created=moment_of(source.created),

@@ -132,6 +132,8 @@ async def test_failures_are_told(server: Slapd, authority: Authority) -> None:
     reference = channel_reference(LOCATION)
     with pytest.raises(DirectoryFailed, match="user"):
         await Directory(options(server, authority, password="wrong")).lookup(OURS)
+    with pytest.raises(DirectoryFailed, match=r"password_file: .* cannot be read"):
+        await Directory(options(server, authority, password_file=Path("/none"))).lookup(OURS)
     with pytest.raises(DirectoryFailed, match="noSuchObject"):
         await Directory(options(server, authority)).bind("cn=x,ou=nobody,o=iu", reference)
 
@@ -194,9 +196,23 @@ async def test_a_directory_that_is_away_is_asked_again(authority: Authority) -> 
             working.cancel()
 
 
+async def test_a_password_in_a_file_counts_as_it_is_now(
+    server: Slapd, authority: Authority, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("former\n")
+    directory = Directory(options(server, authority, password="", password_file=secret))
+    with pytest.raises(DirectoryFailed, match="user"):
+        await directory.lookup(OURS)
+    secret.write_text(f"{PASSWORD}\n")
+    assert await directory.bind(OURS, channel_reference(LOCATION)) in (True, False)
+
+
 async def test_a_gateway_binds_itself(server: Slapd, authority: Authority, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(f"{PASSWORD}\n")
     asked = {
-        "url": server.url, "name": OURS, "user": ADMIN, "password": PASSWORD,
+        "url": server.url, "name": OURS, "user": ADMIN, "password_file": secret,
         "ca": authority.certificate,
     }  # fmt: skip
     directory = Directory(options(server, authority))

@@ -82,6 +82,9 @@ REFUSED = [
     (("add", "http://127.0.0.1:9/", "--xpath", "/a["), "--xpath"),
     (("add", "http://127.0.0.1:9/", "--ns", "w"), "--ns"),
     (("add", "http://127.0.0.1:9/", "--lease", "soon"), "lease: must be seconds"),
+    (("add", "http://127.0.0.1:9/", "--allow-http"), "it goes with --bearer-file"),
+    (("add", "http://127.0.0.1:9/", "--user", "u", "--bearer-file", "t"), "without --user"),
+    (("add", "http://127.0.0.1:9/", "--bearer-file", "none"), "none cannot be read"),
     (("show", "0123456789ab"), "There is no such source."),
     (("remove", "0123456789ab"), "There is no such source"),
 ]
@@ -95,6 +98,23 @@ def test_an_error_is_one_line(
     assert done.returncode in (1, 2)
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("made", [("sources", "add"), ("channels", "link")], ids=" ".join)
+def test_a_token_comes_from_a_file(
+    gateway: RunningGateway, folder: Path, made: tuple[str, str]
+) -> None:
+    file = folder / "a.key"
+    file.write_text("drg_a-token\nand more\n")
+    at = ("--gateway", gateway.url)
+    done = run(*made, "http://127.0.0.1:9/", "--bearer-file", str(file), *at, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    id_ = done.stdout.split()[1]
+    try:
+        shown = sources(gateway, "show", id_, "--output", "json", cwd=folder)
+        assert json.loads(shown)["credential"] == "bearer" and "drg_" not in shown
+    finally:
+        sources(gateway, "remove", id_, cwd=folder)
 
 
 def test_the_help_names_what_a_producer_may_speak(folder: Path) -> None:

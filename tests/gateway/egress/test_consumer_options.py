@@ -413,12 +413,14 @@ class TestTls:
         said: list[object] = []
 
         class Saying(Dialer):
-            def route(self, target: Target, owner: str | None = None) -> Route:
+            def route(
+                self, target: Target, owner: str | None = None, tls: ssl.SSLContext | None = None
+            ) -> Route:
                 said.append(owner)
-                return super().route(target, owner)
+                return super().route(target, owner, tls)
 
             async def connect(self, *args: Any, **_: Any) -> Any:
-                said.append(args[-1])
+                said.append(args[3])
                 raise SendFailed(FailureKind.CONNECT, "nobody is there", connecting=True)
 
         made = transport(Saying(AddressPolicy(allow=["127.0.0.0/8"])))

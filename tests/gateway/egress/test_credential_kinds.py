@@ -27,6 +27,10 @@ TOKENS = {"kind": "client-credentials", "client_id": "us", **PLACE}
         ("a.example", {"kind": "basic", "user": "a\r\nX: y", **PLACE}, "user"),
         ("a.example", {"kind": "bearer", "token": "in the settings"}, "token"),
         ("a.example", {"kind": "magic", **PLACE}, "kind"),
+        ("a.example", {"kind": "api-key", "header": "Content-Length", **PLACE}, "meaning of its own"),
+        ("a.example", {"kind": "api-key", "header": "Dragoman-Via", **PLACE}, "meaning of its own"),
+        ("a.example", {"kind": "api-key", "header": "X: y", **PLACE}, "header"),
+        ("http://a.example", {"kind": "api-key", **PLACE}, "allow_http"),
         ("a.example", {"token_url": "http://id.example/token", **TOKENS}, "allow_http"),
         ("a.example", {"token_url": "soap.tcp://id.example/token", **TOKENS}, "https"),
         ("a.example", {"token_url": "https://u:p@id.example/token", **TOKENS}, "password"),
@@ -83,3 +87,14 @@ def test_a_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secret.get_secret_value() == "hush" and "hush" not in repr(secret)
     with pytest.raises(SecretUnusable, match="NO_TOKEN is not set"):
         SecretPlace(secret_variable="NO_TOKEN").read("row")
+
+
+@pytest.mark.parametrize("kind", ["bearer", "api-key"])
+def test_a_secret_that_no_header_may_have(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "secret").write_text("h\u00fcsh")
+    row = Consumer(
+        address="a.example", credential={"kind": kind, "secret_file": tmp_path / "secret"}
+    )
+    with pytest.raises(SecretUnusable, match="no header may have") as caught:
+        ConsumerOptions([row])
+    assert "h\u00fcsh" not in caught.value.text

@@ -59,31 +59,47 @@ async def test_they_follow_the_settings(
     cameras[1].password = "another"
     monkeypatch.setenv("CAMERA_PASSWORD", "another")
     async with running(data=tmp_path / "data", sources=rows[:2]) as gateway:
-        second = await live(
-            gateway, 2, new=1, before=first
-        )  # Of the other the password is as it was.
+        second = await live(gateway, 2, new=0, before=first)
         await cameras[2].asked("Unsubscribe")
+        pulls = cameras[1].count("PullMessages")
+        await cameras[1].asked("PullMessages", pulls + 1)
+        assert not cameras[1].refused
     async with running(data=tmp_path / "data", sources=rows[:2]) as gateway:
         assert await live(gateway, 2, new=0, before=second) == second
 
 
 async def test_a_password_that_is_not_there_is_told(tmp_path: Path) -> None:
     row = {"url": "http://10.0.0.17/", "user": "u", "password_file": tmp_path / "none"}
-    with pytest.raises(Refused, match=r"the password of 'u' at .* cannot be read: No such file"):
+    with pytest.raises(
+        Refused, match=r"the password of 'u' at .*none cannot be read \(No such file"
+    ):
         async with running(data=tmp_path / "data", sources=[row]):
             pass
 
 
+BEARER = {"kind": "bearer", "secret_file": "f"}
 WRONG = [
     pytest.param({"user": "u"}, id="a user without a password"),
     pytest.param({"password_file": "p"}, id="a password of nobody"),
     pytest.param({"user": "u", "password_file": "p", "password_variable": "P"}, id="two"),
     pytest.param({"spec": "grid-events"}, id="what is not subscribed at so"),
     pytest.param({"password": "p"}, id="a password in the settings"),
+    pytest.param({"credential": {"kind": "bearer", "token": "t"}}, id="a token in the settings"),
+    pytest.param({"credential": BEARER}, id="a token that others read"),
+    pytest.param(
+        {"credential": {**BEARER, "allow_http": True}, "user": "u", "password_file": "p"},
+        id="two credentials",
+    ),
+    pytest.param(
+        {"credential": {**BEARER, "kind": "username-token", "user": "u"}, "profile": "onvif"},
+        id="a token by our own clock for a camera",
+    ),
+    pytest.param({"client_certificate": "c"}, id="a certificate without TLS"),
+    pytest.param({"client_key": "k", "url": "https://10.0.0.17/"}, id="a key without one"),
 ]
 
 
 @pytest.mark.parametrize("row", WRONG)
 async def test_what_makes_no_sense_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        ConfiguredSource(url="http://10.0.0.17/", **row)
+        ConfiguredSource(**{"url": "http://10.0.0.17/", **row})

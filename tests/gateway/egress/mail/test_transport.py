@@ -131,6 +131,27 @@ async def test_over_tls_with_a_password(tmp_path: Path, security: str) -> None:
             assert not any("s3cret" in str(log) for log in run.logs)
 
 
+async def test_a_password_in_a_file_counts_as_it_is_now(tmp_path: Path) -> None:
+    authority, secret = Authority(tmp_path), tmp_path / "password"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*authority.issue("127.0.0.1"))
+    secret.write_text("former\n")
+    async with smart_host(tls=tls, password="s3cret") as host:
+        given = {"user": "gw", "password_file": secret, "ca": authority.certificate}
+        settings = MailSettings(**mail_settings(host, security="starttls", **given))
+        mail = MailTransport(settings, ssl.create_default_context(cafile=authority.certificate))
+        message = Request(mail.target(ANN), b"<e/>", (("Content-Type", "text/xml"),))
+        with pytest.raises(SendFailed, match="the smart host") as caught:
+            await mail.send(message)
+        assert "former" not in str(caught.value)
+        secret.write_text("s3cret\n")
+        assert (await mail.send(message)).status == 202
+        secret.unlink()
+        with pytest.raises(SendFailed, match="the smart host"):
+            await mail.send(message)
+        await mail.close()
+
+
 @pytest.mark.parametrize("why", ["an unknown authority", "no STARTTLS", "a wrong password"])
 async def test_no_mail_without_the_security_that_is_set(tmp_path: Path, why: str) -> None:
     authority = Authority(tmp_path)
