@@ -114,6 +114,22 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
     return etree.tostring(root, encoding="UTF-8")
 
 
+def has_security(envelope: bytes) -> bool:
+    """Return True if *envelope*, which is our own, has a Security header: `sign_envelope` adds no
+    other.
+
+    Raises:
+        ValueError: It is no envelope.
+    """
+    if b"Security" not in envelope:
+        return False
+    try:
+        root = parse_own(envelope)
+        return root.find(f"{{{soap_of(root).value}}}Header/{SECURITY}") is not None
+    except (etree.XMLSyntaxError, Refused) as error:
+        raise ValueError("it is no envelope") from error
+
+
 def _security(signer: SigningKey, unique: str, now: datetime) -> bytes:
     certificate = base64.b64encode(signer.certificate.public_bytes(Encoding.DER)).decode()
     return (
