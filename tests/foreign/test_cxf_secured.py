@@ -4,6 +4,7 @@ no fault that is not signed, and encrypted for it; with encrypted header blocks,
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,6 +12,7 @@ import pytest_asyncio
 from gateway.identities.file_editing import create_identities
 from mediation.model.versions import Soap
 from tests.foreign.test_cxf_reliable import key_store
+from tests.rigs.certificates import Authority
 from tests.rigs.cxf import CxfPeer, cxf_peer, needs_cxf
 from tests.rigs.envelopes import S11, WSE, Speaker
 from tests.rigs.gateways import Running, running
@@ -55,13 +57,13 @@ async def peer() -> AsyncIterator[CxfPeer]:
 async def test_its_client(tmp_path: Path, peer: CxfPeer, demanded: str, soap: Soap) -> None:
     """It believes what is answered as it demands it, and nothing else."""
     certificate, key = rsa_pair(tmp_path, "mole")
-    own = rsa_pair(tmp_path, "gateway")
-    keys = key_store(tmp_path, certificate, key, own[0])
+    own, signing = rsa_pair(tmp_path, "gateway"), Authority(tmp_path).issue("signing")
+    keys = key_store(tmp_path, certificate, key, own[0], signing[0])
     both, file = tmp_path / "own.pem", tmp_path / "identities.toml"
-    both.write_bytes(own[1].read_bytes() + own[0].read_bytes())
+    both.write_bytes(signing[1].read_bytes() + signing[0].read_bytes())
     create_identities(file)
     file.write_text(file.read_text() + RULES)
-    table = {"signers": certificate, "key": own[1], "signing_key": both}
+    table: dict[str, Any] = {"signers": certificate, "key": own[1], "signing_key": both}
     if demanded:
         table[demanded] = ["subscribe"]
     async with running(

@@ -26,6 +26,7 @@ from mediation.ws_security import (
     verify_message,
 )
 from tests.gateway.mailboxes.test_pull_points import PullPoint
+from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import S12, WSA10, WSNT, canonical, notification_message, notify
 from tests.rigs.gateways import running
 from tests.rigs.signers import Signers, envelope, part, rsa_pair
@@ -144,7 +145,7 @@ def test_it_decrypts_what_we_encrypt(tmp_path: Path) -> None:
 async def test_it_decrypts_and_verifies_an_answer(tmp_path: Path) -> None:
     """Of a gateway, with an event that was pulled; and sees what was changed in it."""
     certificate, key = rsa_pair(tmp_path, "mole")
-    gateway = rsa_pair(tmp_path, "gateway")
+    gateway = Authority(tmp_path).issue("gateway")
     own, file = tmp_path / "own.pem", tmp_path / "identities.toml"
     own.write_bytes(gateway[1].read_bytes() + gateway[0].read_bytes())
     create_identities(file)

@@ -16,6 +16,7 @@ from zeep.exceptions import Fault, SignatureVerificationFailed
 from gateway.identities.file_editing import create_identities
 from mediation.ws_security import read_signing_key, sign_envelope
 from tests.conftest import ROOT
+from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import running
 from tests.rigs.signers import envelope, rsa_pair
@@ -51,7 +52,7 @@ async def test_it_subscribes_by_a_signature(tmp_path: Path) -> None:
     """And believes what is answered, faults too, where the gateway has signed that, and nobody has
     changed it."""
     certificate, key = rsa_pair(tmp_path, "mole")
-    gateway = rsa_pair(tmp_path, "gateway")
+    gateway = Authority(tmp_path).issue("gateway")
     file, own = tmp_path / "identities.toml", tmp_path / "own.pem"
     create_identities(file)
     file.write_text(file.read_text() + RULES)
