@@ -168,7 +168,7 @@ class AnswerSecurity:
                 trusted=not sender.limits.quotas,
                 owner=sender.owner,
             )
-        except (ValueError, MediationError):  # In UTF-16, or with a namespace of a relative name.
+        except ValueError:  # In UTF-16, or with a namespace of a relative name.
             text = "The answer cannot be signed: it is not in UTF-8, or has no canonical form."
             raise Refused(Reason.INTERNAL, text) from None
 

@@ -24,6 +24,7 @@ from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.certificates import read_certificates
+from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
 from mediation.public_keys import is_usable_key, subject_public_key_info
 from mediation.soap.envelopes import elements, soap_of
@@ -88,7 +89,7 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
         unique: Letters and digits that no element's id begins with.
 
     Raises:
-        ValueError: It is no envelope in UTF-8.
+        ValueError: It is no envelope in UTF-8, or has no canonical form.
     """
     try:
         require_utf_8(envelope)
@@ -110,7 +111,11 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
     timestamp, token = elements(security)
     header.insert(0, security)
     covered += [(f"{unique}-t", timestamp), (f"{unique}-x", token)]
-    security.append(parse_own(_signature(signer, unique, list(_references(covered)))))
+    try:
+        references = list(_references(covered))
+    except MediationError as error:  # A namespace in it has a relative name.
+        raise ValueError("it has no canonical form") from error
+    security.append(parse_own(_signature(signer, unique, references)))
     return etree.tostring(root, encoding="UTF-8")
 
 
