@@ -109,7 +109,9 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
     ]
     security = parse_own(_security(signer, unique, now))
     timestamp, token = elements(security)
-    header.insert(0, security)
+    # The last one: gSOAP 2.8.124 takes what follows a signed block that is last for a part of it,
+    # finds the Body twice, and says that it is not signed.
+    header.append(security)
     covered += [(f"{unique}-t", timestamp), (f"{unique}-x", token)]
     try:
         references = list(_references(covered))
