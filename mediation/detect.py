@@ -176,6 +176,25 @@ def read(
     return found
 
 
+def read_headers_alone(
+    octets: bytes,
+    *,
+    soap_hint: Soap = Soap.V1_1,
+    limits: DocumentLimits = DEFAULT_LIMITS,
+    learnt: set[str] | None = None,
+) -> Context:
+    """Read what a fault needs of a message whose Body cannot be read: the versions of SOAP and of
+    WS-Addressing, and the message id, as far as they can be read."""
+    soap = soap_hint
+    try:
+        root = _parse(octets, limits, learnt)
+        soap = soap_of(root)
+        envelope = read_envelope(root)
+        return Context(soap, first_message_id(envelope, layout_of(envelope.names).wsa))
+    except Refused:
+        return Context(soap)
+
+
 def _read_whole(
     octets: bytes,
     arrival: Arrival,

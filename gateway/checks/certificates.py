@@ -11,7 +11,7 @@ from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
 from gateway.security.ws_security_files import WsSecurityFile, WsSecurityFileUnusable
 from gateway.settings.settings import Settings
-from mediation.ws_security import read_decryption_keys, read_trust
+from mediation.ws_security import read_decryption_keys, read_key_and_certificate, read_trust
 
 SOON = 14
 """Days before its end at which a certificate should be renewed."""
@@ -63,11 +63,14 @@ def check_ws_security(settings: Settings) -> Iterator[Finding]:
             WsSecurityFile("signers", said.signers, read_trust)
         if said.key is not None:
             WsSecurityFile("key", said.key, read_decryption_keys)
+        if said.signing_key is not None:
+            WsSecurityFile("signing_key", said.signing_key, read_key_and_certificate)
     except WsSecurityFileUnusable as error:
         yield fail("WS-Security", f"{error}; correct it")
         return
-    if said.signers is not None:
-        yield judge("WS-Security", "", said.signers, "renew it")
+    for path in (said.signers, said.signing_key):
+        if path is not None:
+            yield judge("WS-Security", "", path, "renew it")
 
 
 def judge(what: str, begin: str, path: Path, renew: str) -> Finding:

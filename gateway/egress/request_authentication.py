@@ -373,8 +373,9 @@ class _Signed:
             raise self._does_not_fit("attachments would not be signed")
         try:
             body = await write(len(request.body), partial(self._secured, request.body))
-        except ValueError:  # A package with attachments, or an envelope in UTF-16.
-            raise self._does_not_fit("the message is not a plain envelope in UTF-8") from None
+        except ValueError:  # A package with attachments, UTF-16, a namespace of a relative name.
+            why = "the message is not a plain envelope in UTF-8, or has no canonical form"
+            raise self._does_not_fit(why) from None
         return await send(replace(request, body=body))
 
     def _secured(self, envelope: bytes) -> bytes:

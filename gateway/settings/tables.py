@@ -161,7 +161,13 @@ class WsSecurity(BaseModel):
     encrypted: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
     """Rights, and paths of endpoints, for which the Body of messages must be encrypted."""
     signing_key: Path | None = None
-    """PEM: the gateway's own key and, in the same file, its certificate, which sign receipts."""
+    """PEM: the gateway's own key and, in the same file, its certificate, which sign receipts and
+    answers."""
+    sign_answers: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
+    """Rights, and paths of endpoints, whose answers are signed, faults too."""
+    encrypt_answers: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
+    """Rights, and paths of endpoints, whose answers are signed, and encrypted for who signed the
+    request."""
     cbc: bool = False
     """Whether AES-CBC is taken, too, in messages that are signed."""
 
@@ -171,6 +177,11 @@ class WsSecurity(BaseModel):
             raise ValueError("required: needs signers, too")
         if self.encrypted and self.key is None:
             raise ValueError("encrypted: needs key, too")
+        for name in ("sign_answers", "encrypt_answers"):
+            if getattr(self, name) and self.signing_key is None:
+                raise ValueError(f"{name}: needs signing_key, too")
+        if self.encrypt_answers and self.signers is None:
+            raise ValueError("encrypt_answers: needs signers, too")
         return self
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from gateway.security.resource_addresses import (
+    ENDPOINTS,
     EVENTING_SERVICE,
     MESSAGE_BOX_SERVICE,
     NOTIFICATION_SERVICE,
@@ -17,6 +18,9 @@ from mediation.eventing.messenger import EVENTING_RULES, MESSAGE_BOX_RULES, NOTI
 from mediation.model.calling import CallRules
 from mediation.model.requests import ANYWHERE, EndpointRules, Sequences
 
+OF_OURS = frozenset({ResourceKind.SOURCE, ResourceKind.SEQUENCE})
+"""Addresses that only producers and consumers know that the gateway chose: nothing of what is sent
+there has to be secured."""
 _ROWS: Mapping[str, EndpointRules] = {
     EVENTING_SERVICE: EVENTING_RULES,
     NOTIFICATION_SERVICE: NOTIFICATION_RULES,
@@ -53,6 +57,12 @@ def endpoint_named(to: str | None) -> str:
         return ""
     known = is_endpoint(path) or path.startswith(TOPIC_PATHS) or _takes_acknowledgements(path)
     return path if known else ""
+
+
+def demanded_at(path: str, to: str | None) -> str:
+    """The path of the endpoint that a message was sent to, for what is demanded there. Over
+    SOAP.TCP it is the address in the message, *to*, that names it."""
+    return path or endpoint_named(to) or ENDPOINTS[0]
 
 
 def with_sequences(

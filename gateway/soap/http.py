@@ -176,7 +176,8 @@ class SoapEndpoint:
             await send_refusal(send, refusal)
             return
         except Rejected as rejected:
-            reply = self._service.refuse(rejected, self._principal(scope))
+            sender = self._principal(scope)
+            reply = await self._service.refuse_signed(rejected, sender, scope["path"])
             await self._answer(scope, send, reply, Packaging.NONE)
             return
         reply = await self._service.handle(inbound)

@@ -19,13 +19,9 @@ from gateway.security.certificate_proofs import subject_of
 from gateway.security.demands import NO_DEMANDS, Demands
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Principal
-from gateway.security.resource_addresses import (
-    ENDPOINTS,
-    ResourceAddress,
-    ResourceKind,
-)
+from gateway.security.resource_addresses import ResourceAddress
 from gateway.security.ws_security_files import WsSecurityFile
-from gateway.soap.endpoint_rules import endpoint_named
+from gateway.soap.endpoint_rules import OF_OURS, demanded_at
 from gateway.soap.own_addresses import OwnAddresses
 from gateway.soap.replay_cache import ReplayCache
 from gateway.soap.username_tokens import UsernameTokens
@@ -47,8 +43,6 @@ from mediation.ws_security import (
 
 _SIGNER = "\n"
 """What the users of fingerprints among nonces begin with: no name of a user has it."""
-_OF_OURS = frozenset({ResourceKind.SOURCE, ResourceKind.SEQUENCE})
-"""Addresses that only producers and consumers know that the gateway chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +106,8 @@ class MessageSecurity:
         return self._keys is not None and b"EncryptedData" in octets
 
     async def decrypt(self, inbound: Inbound) -> DecryptedMessage:
-        """Decrypt the Body of *inbound*, where it is encrypted, in a thread.
+        """Decrypt the Body of *inbound*, and its header blocks, where they are encrypted, in a
+        thread.
 
         Raises:
             MediationError: ``SIGNATURE_REFUSED``, ``ALGORITHM_UNSUPPORTED``: it cannot be.
@@ -136,7 +131,7 @@ class MessageSecurity:
         if found is None:
             return DecryptedMessage(inbound, None)
         hidden = None if found.authenticated else decryption_failed
-        return DecryptedMessage(replace(inbound, octets=found.octets, encrypted=True), hidden)
+        return DecryptedMessage(replace(inbound, octets=found.octets, encrypted=found.body), hidden)
 
     async def identify(self, inbound: Inbound, context: Context) -> Inbound:
         """Return *inbound* as a message of whom its Security header proves, without a password in
@@ -263,12 +258,10 @@ class MessageSecurity:
         to: str | None = None,
     ) -> str:
         """What *request* must be, and is not: signed, or encrypted; else empty."""
-        if inbound.asked or (resource is not None and resource.kind in _OF_OURS):
+        if inbound.asked or (resource is not None and resource.kind in OF_OURS):
             return ""
-        # Over SOAP.TCP it is the address in the message that names the endpoint.
-        path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
         return self.demands.lacking(
-            path,
+            demanded_at(inbound.path, to),
             rights_for(type(request)),
             resource,
             signed=inbound.signed,

@@ -12,9 +12,10 @@ from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.soap.endpoint_rules import endpoint_named, rules_at
 from gateway.soap.topic_paths import names_every_topic, topic_of_path
-from mediation.detect import read
+from mediation.detect import read, read_headers_alone
 from mediation.model.requests import (
     Arrival,
+    Context,
     EndpointRules,
     Incoming,
     Publish,
@@ -26,6 +27,23 @@ from mediation.model.requests import (
 from mediation.reliable_messaging import Rm
 
 STRICT = TopicRules()
+
+
+async def read_unopened(inbound: Inbound, parsing: Parsing, limits: DocumentLimits) -> Context:
+    """Read what a fault needs of *inbound*, of which nothing else may be said, or can.
+
+    Raises:
+        Refused: ``UNAVAILABLE``: there is too much to do.
+    """
+    principal = inbound.principal
+    return await parsing.run_parser(
+        len(inbound.octets),
+        lambda learnt: read_headers_alone(
+            inbound.octets, soap_hint=inbound.hint, limits=limits, learnt=learnt
+        ),
+        trusted=not principal.limits.quotas,
+        owner=principal.owner,
+    )
 
 
 async def read_inbound(

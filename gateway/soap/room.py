@@ -32,6 +32,7 @@ from mediation.model.requests import EndpointRules, Sequences
 from mediation.model.requests.context import TopicRules
 
 if TYPE_CHECKING:
+    from gateway.soap.answer_security import AnswerSecurity
     from gateway.soap.message_security import MessageSecurity
     from gateway.soap.receipts import Receipts
 
@@ -68,6 +69,7 @@ class SoapRoom(Room):
         audit: Audit,
         security: "MessageSecurity | None",
         receipts: "Receipts | None",
+        answer_security: "AnswerSecurity | None",
         event_types: DeclaredTypes,
         admission: TenantAdmission,
     ) -> None:
@@ -91,6 +93,7 @@ class SoapRoom(Room):
             audit=audit,
             security=security,
             receipts=receipts,
+            answer_security=answer_security,
             admission=admission,
             bound=settings.bound_sequences,
         )

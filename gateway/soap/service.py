@@ -4,7 +4,7 @@
     ---------  ----------------------------  -------------------------------------------------
     identify   gateway.security.identify     tells the principal; asked by the transport, for it
                                              decides already where a message may be read
-    decrypt    gateway.soap.message_security decrypts the Body, where it is encrypted
+    decrypt    gateway.soap.message_security decrypts what is encrypted in it
     read       gateway.soap.read             makes octets a request
     identify   gateway.soap.message_security tells the principal anew, where the message says it
     reliable   gateway.soap.reliable         keeps sequences: once, in order, acknowledged
@@ -13,13 +13,15 @@
     execute    gateway.soap.registry         finds the handler that carries the request out
     answer     gateway.soap.answers          writes the response or the fault, which goes on the
                                              connection or elsewhere (gateway.soap.replies)
+    secure     gateway.soap.answer_security  signs and encrypts that, where it is demanded
 
 `SoapService._handle` and `SoapService._proceed` take the steps in this order.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -42,7 +44,7 @@ from gateway.security.rights import Right
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
-from gateway.soap.read import STRICT, read_inbound
+from gateway.soap.read import STRICT, read_inbound, read_unopened
 from gateway.soap.refusal_log import RefusalLog
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
@@ -78,6 +80,7 @@ T = TypeVar("T")
 
 
 if TYPE_CHECKING:  # Imported where there is a file of identities.
+    from gateway.soap.answer_security import AnswerForm, AnswerSecurity
     from gateway.soap.message_security import MessageSecurity
     from gateway.soap.receipts import Receipts
 
@@ -99,7 +102,7 @@ class SoapService:
     Attributes:
         requests: How many there were, by operation.
         refusals: How many messages were refused, by reason.
-        receipts: Signs answers; None where the gateway has no key for that.
+        receipts: Signs receipts; None where the gateway has no key for that.
         admission: Says when a request of a tenant is read.
         bound: What sequences must be bound to.
         draining: Nothing new is taken: the gateway is stopping.
@@ -119,6 +122,7 @@ class SoapService:
         audit: Audit | None = None,
         security: "MessageSecurity | None" = None,
         receipts: "Receipts | None" = None,
+        answer_security: "AnswerSecurity | None" = None,
         admission: TenantAdmission | None = None,
         bound: Bound = Bound.NOTHING,
     ) -> None:
@@ -134,6 +138,7 @@ class SoapService:
         self._audit = audit or NO_AUDIT
         self._security = security
         self.receipts = receipts
+        self._answer_security = answer_security
         self.bound = bound
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
@@ -156,6 +161,7 @@ class SoapService:
         """*admitted* is under way until it is closed; None where nothing has to be admitted."""
         context = None
         identifiers: tuple[str, ...] = ()
+        rights: frozenset[Right] | None = None
         hidden: Callable[[], Refused] | None = None
         received = inbound.octets
         try:
@@ -176,6 +182,7 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
+            rights = rights_for(type(incoming.request))
             identified = await self._identify(inbound, context)
             if identified is not inbound:
                 inbound = identified
@@ -187,23 +194,29 @@ class SoapService:
             answering = self._reliable(inbound, incoming, self._proceed)
             if self.receipts is not None and self.receipts.is_due(inbound, incoming):
                 reply = await answered_in_time(answering, too_late=_give_back)
-                return await self._with_receipt(self.receipts, received, inbound, incoming, reply)
-            if isinstance(incoming.request, Publish) and context.reliable is None:
-                return await answering  # What of it needs the store has a deadline of its own.
-            return await answered_in_time(answering, too_late=_give_back)
+                reply = await self._with_receipt(self.receipts, received, inbound, incoming, reply)
+            elif isinstance(incoming.request, Publish) and context.reliable is None:
+                reply = await answering  # What of it needs the store has a deadline of its own.
+            else:
+                reply = await answered_in_time(answering, too_late=_give_back)
+            if self._answer_security is None or not reply.body:
+                return reply
+            return await self._secured(self._answer_security, reply, inbound, context, rights)
         # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
             if hidden is not None:  # Not even its specification is said.
-                return await self._refuse(inbound, hidden(), None, ())
+                return await self._refuse_unopened(inbound, received, hidden())
             return await self._refuse_unread(inbound, rejected, identifiers)
         except Refused as refused:
             if hidden is not None:
-                return await self._refuse(inbound, hidden(), None, ())
-            return await self._refuse(inbound, refused, context, identifiers)
+                return await self._refuse_unopened(inbound, received, hidden())
+            if context is None and refused.reason is not Reason.UNAVAILABLE:
+                return await self._refuse_unopened(inbound, received, refused)
+            return await self._refuse(inbound, refused, context, identifiers, rights)
         except Exception:
             _log.exception("soap.internal-error")
         broken = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
-        return await self._refuse(inbound, broken, context, identifiers)
+        return await self._refuse(inbound, broken, context, identifiers, rights)
 
     @staticmethod
     async def _with_receipt(
@@ -212,6 +225,22 @@ class SoapService:
         """*reply* signed; where it cannot be, it is not given, and what it hands out given back."""
         try:
             return await receipts.sign(received, inbound, incoming, reply)
+        except BaseException:
+            await _give_back(reply)
+            raise
+
+    @staticmethod
+    async def _secured(
+        security: "AnswerSecurity",
+        reply: Reply,
+        inbound: Inbound,
+        context: Context,
+        rights: frozenset[Right] | None,
+    ) -> Reply:
+        """*reply* signed and encrypted as is demanded, in the same way."""
+        form = security.form(inbound.path, context.headers.to, rights, asked=inbound.asked)
+        try:
+            return await security.secure(reply, inbound, form)
         except BaseException:
             await _give_back(reply)
             raise
@@ -238,13 +267,27 @@ class SoapService:
     ) -> Reply:
         """The reply to a message that cannot be read further than its *rejected* context. In a
         sequence it has its turn, if it is by whom the sequence is bound to."""
-        context = rejected.context
-        if context.reliable is not None and inbound.signer is None:
+        context, security = rejected.context, self._answer_security
+        to_encrypt = False
+        if security is not None:
+            form = security.form(inbound.path, context.headers.to, None, asked=inbound.asked)
+            to_encrypt = form.encrypted
+        if (context.reliable is not None or to_encrypt) and inbound.signer is None:
             try:
                 inbound = await self._identify(inbound, context)
             except Refused as unproved:
                 return await self._refuse(inbound, unproved, context, identifiers)
         return await self._refuse(inbound, rejected.refused, context, identifiers)
+
+    async def _refuse_unopened(self, inbound: Inbound, received: bytes, refused: Refused) -> Reply:
+        """The reply to a message of which nothing is known, or told, but its header as it was
+        *received*: which message it is that was refused."""
+        unopened = replace(inbound, octets=received)
+        try:
+            context = await read_unopened(unopened, self._parsing, self._limits)
+        except Refused:
+            context = None
+        return await self._refuse(inbound, refused, context, ())
 
     async def _refuse(
         self,
@@ -252,8 +295,10 @@ class SoapService:
         refused: Refused,
         context: Context | None,
         identifiers: tuple[str, ...],
+        rights: frozenset[Right] | None = None,
     ) -> Reply:
-        """The reply to *inbound*, which is *refused*: what its sequence makes of it, too."""
+        """The reply to *inbound*, which is *refused*: what its sequence makes of it, too. *rights*
+        are those of which it needs one, where it could be read."""
         context = context or Context(inbound.hint)
         if refused.reason in REFUSALS:
             asked = context.operation.label if context.operation is not None else "unknown"
@@ -261,26 +306,55 @@ class SoapService:
             note_refusal(self._audit, inbound.principal, asked, what, refused)
         if context.reliable is not None and self._reliable.suppresses(inbound.principal, refused):
             return ACCEPTED[context.soap]
-        rules, receipts = self._rules(inbound.path), self.receipts
+        rules, receipts, security = self._rules(inbound.path), self.receipts, self._answer_security
+        begin = rules.fault_text(refused, context.operation, identifiers)
+        form = None
+        # Who sends too much costs no signature.
+        if security is not None and refused.reason is not Reason.RATE:
+            form = security.form(inbound.path, context.headers.to, rights, asked=inbound.asked)
+            told = security.may_be_told(refused, inbound, form)
+            if told is not refused:
+                refused, begin = told, ""
         reply = self._answers.refuse(
             refused,
             context,
             inbound.principal,
             on_connection=False,
-            begin=rules.fault_text(refused, context.operation, identifiers),
+            begin=begin,
             status_of_calls=rules.calls.fault_status,
-            sign=receipts.signing_for(inbound, context) if receipts is not None else None,
+            sign=self._signing(inbound, context, form),
         )
-        if context.reliable is None:
-            return reply
-        with contextlib.suppress(StoreUnavailable):
-            reply = await answered_in_time(self._reliable.refused(inbound, context, refused, reply))
-        if receipts is None:
-            return reply
+        if context.reliable is not None:
+            with contextlib.suppress(StoreUnavailable):
+                reply = await answered_in_time(
+                    self._reliable.refused(inbound, context, refused, reply)
+                )
         try:
-            return await receipts.sign_fault(inbound, context, reply)
+            if receipts is not None:
+                reply = await receipts.sign_fault(inbound, context, reply)
+            if security is not None and form is not None:
+                reply = await security.secure(reply, inbound, form)
         except Refused as unable:  # What it acknowledges is acknowledged when it comes again.
             return self._answers.refuse(unable, context, inbound.principal, on_connection=True)
+        return reply
+
+    def _signing(
+        self, inbound: Inbound, context: Context, form: "AnswerForm | None"
+    ) -> Callable[[bytes], Awaitable[bytes]] | None:
+        """What signs and encrypts an answer that is sent elsewhere, as on the connection."""
+        security, receipts = self._answer_security, self.receipts
+        sign = receipts.signing_for(inbound, context) if receipts is not None else None
+        secure = None
+        if security is not None and form is not None:
+            secure = security.securing(inbound, form)
+        if sign is None or secure is None:
+            return sign or secure
+        first, then = sign, secure
+
+        async def both(body: bytes) -> bytes:
+            return await then(await first(body))
+
+        return both
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:
         """The steps behind "reliable"."""
@@ -296,6 +370,11 @@ class SoapService:
         authorise_request(inbound.principal, incoming.request, given_out=given_out)
         if self._security is not None:
             self._security.check(inbound, incoming.request, resource, context.headers.to)
+        form, security = None, self._answer_security
+        if security is not None:
+            rights = rights_for(type(incoming.request))
+            form = security.form(inbound.path, context.headers.to, rights, asked=inbound.asked)
+            security.check(inbound, form)
         if kept and resource is not None:
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
@@ -307,9 +386,7 @@ class SoapService:
         self._note_change(inbound, request, result, operation, resource)
         if result is None:
             return ACCEPTED[context.soap]
-        sign = None
-        if elsewhere is not None and self.receipts is not None:
-            sign = self.receipts.signing_for(inbound, incoming.context)
+        sign = self._signing(inbound, context, form) if elsewhere is not None else None
         return await self._answers.answer(result, incoming, inbound, elsewhere, sign)
 
     async def _keep_unread(
@@ -330,7 +407,10 @@ class SoapService:
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
-        return deposited(resource, context)
+        reply = deposited(resource, context)
+        if self._answer_security is None or not reply.body:
+            return reply
+        return await self._secured(self._answer_security, reply, inbound, context, None)
 
     # For transports and routes that take a part of the way.
 
@@ -392,6 +472,17 @@ class SoapService:
         """The reply to a message of *sender* that a transport could not take apart."""
         self.note_unproved(sender, "unknown", rejected.refused)
         return self._answers.refuse(rejected.refused, rejected.context, sender, on_connection=True)
+
+    async def refuse_signed(self, rejected: Rejected, sender: Principal, path: str = "") -> Reply:
+        """The same, signed where what is answered to requests at *path* is."""
+        reply, security = self.refuse(rejected, sender), self._answer_security
+        if security is None or rejected.refused.reason is Reason.RATE:
+            return reply
+        if not security.form(path, rejected.context.headers.to, None).signed:
+            return reply
+        with contextlib.suppress(Refused):
+            return await security.sign(reply, sender)
+        return reply
 
     def note_unproved(self, sender: Principal, did: str, refused: Refused) -> None:
         """Have the audit log note credentials of *sender* that a transport *refused*, before it was

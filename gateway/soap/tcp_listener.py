@@ -49,6 +49,8 @@ class Service(Protocol):
 
     def refuse(self, rejected: Rejected, sender: Principal) -> Reply: ...
 
+    async def refuse_signed(self, rejected: Rejected, sender: Principal) -> Reply: ...
+
 
 def listener_samples(servers: Iterable["SoapTcpServer"]) -> Iterator[Sample]:
     """The numbers of all listeners together; of none, they are 0."""
@@ -262,9 +264,9 @@ class SoapTcpServer:
             else:
                 unpacked = unpack_dime(message, self._package_limits)
         except Rejected as rejected:
-            return self.service.refuse(rejected, principal)
+            return await self.service.refuse_signed(rejected, principal)
         except Refused as refused:
-            return self.service.refuse(Rejected(Context(soap), refused), principal)
+            return await self.service.refuse_signed(Rejected(Context(soap), refused), principal)
         inbound = self._inbound(unpacked, message, principal, connection, gone)
         return await self.service.handle(inbound)
 

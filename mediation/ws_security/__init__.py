@@ -1,4 +1,5 @@
-"""WS-Security on messages: X.509 signatures, and encryption of the body.
+"""WS-Security on messages: X.509 signatures, and encryption of the Body; what comes may have
+encrypted header blocks, too.
 
 OASIS, "Web Services Security: SOAP Message Security Version 1.1.1" (18 May 2012), and its "X.509
 Certificate Token Profile Version 1.1.1".
@@ -12,6 +13,7 @@ from mediation.ws_security.algorithms import USUAL, Algorithms
 from mediation.ws_security.encryption import (
     Decrypted,
     DecryptionKeys,
+    check_recipient,
     decrypt_message,
     decryption_failed,
     encrypt_envelope,
@@ -22,6 +24,7 @@ from mediation.ws_security.key_info import write_token_reference
 from mediation.ws_security.signatures import SignedMessage, verify_message, verify_when_made
 from mediation.ws_security.signing import (
     SigningKey,
+    has_security,
     read_key_and_certificate,
     read_signing_key,
     sign_envelope,
@@ -36,9 +39,11 @@ __all__ = [
     "SignedMessage",
     "SigningKey",
     "Trust",
+    "check_recipient",
     "decrypt_message",
     "decryption_failed",
     "encrypt_envelope",
+    "has_security",
     "read_decryption_keys",
     "read_key_and_certificate",
     "read_recipient",

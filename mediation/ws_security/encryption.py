@@ -3,6 +3,9 @@
     wsse:Security
       xenc:EncryptedKey                 a fresh key, encrypted by RSA-OAEP for a certificate
         xenc:ReferenceList
+      xenc:EncryptedData                a Signature or a token, where a peer encrypts that, too
+    wsse11:EncryptedHeader
+      xenc:EncryptedData                a header block, where a peer encrypts some
     s:Body
       xenc:EncryptedData                the content, encrypted by AES with that key
 
@@ -49,7 +52,11 @@ from mediation.xml_security import write_cipher_data
 
 _E, _E11, _D = f"{{{names.XENC}}}", f"{{{names.XENC_1_1}}}", f"{{{names.DSIG}}}"
 ENCRYPTED_DATA = f"{_E}EncryptedData"
+_ENCRYPTED_HEADER = f"{{{names.WSSE_1_1}}}EncryptedHeader"
 _IV, _NONCE, _TAG = 16, 12, 16
+MAX_PARTS, MAX_KEYS = 24, 4
+"""Encrypted parts of a message (the Body, header blocks, what is in Security), and keys of them,
+each of which takes a private key 1 ms."""
 
 _GCM: Mapping[str, int] = {f"{names.XENC_1_1}aes{8 * size}-gcm": size for size in (16, 24, 32)}
 _CBC: Mapping[str, int] = {f"{names.XENC}aes{8 * size}-cbc": size for size in (16, 24, 32)}
@@ -79,10 +86,12 @@ class Decrypted:
     Attributes:
         authenticated: Nobody can have changed what was encrypted. False of AES-CBC: there only a
             signature says that.
+        body: The content of the Body was encrypted; False where header blocks alone were.
     """
 
     octets: bytes
     authenticated: bool
+    body: bool = True
 
 
 def decryption_failed() -> MediationError:
@@ -118,7 +127,15 @@ def read_recipient(pem: bytes) -> x509.Certificate:
         ValueError: There is none, its key is not RSA of 2048 bits and more, or it is certified for
             other uses.
     """
-    certificate = read_certificates(pem)[0]
+    return check_recipient(read_certificates(pem)[0])
+
+
+def check_recipient(certificate: x509.Certificate) -> x509.Certificate:
+    """Return *certificate*, for which messages can be encrypted.
+
+    Raises:
+        ValueError: As `read_recipient`.
+    """
     key = certificate.public_key()
     if not isinstance(key, rsa.RSAPublicKey) or not is_usable_key(key):
         raise ValueError("its key is not RSA of 2048 bits and more")
@@ -136,7 +153,8 @@ def decrypt_message(
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Decrypted | None:
-    """Decrypt the content of the Body; None where it is not encrypted.
+    """Decrypt the content of the Body, header blocks, and what is in the Security header, wherever
+    it is encrypted; None where nothing is.
 
     Args:
         cbc: AES-CBC is taken, too.
@@ -149,44 +167,86 @@ def decrypt_message(
     if secured is None:
         return None
     content = elements(secured.body)
-    if not any(one.tag == ENCRYPTED_DATA for one in content):
-        return None
-    if len(content) > 1:
+    parts = [(one, one) for one in content if one.tag == ENCRYPTED_DATA]
+    if parts and len(content) > 1:
         raise decryption_failed()
-    return _decrypt(content[0], secured, keys, cbc)
+    in_body = bool(parts)
+    for block in secured.envelope.headers:
+        if block.tag == _ENCRYPTED_HEADER:
+            parts.append((block, _only_data(block)))
+    parts += [(one, one) for one in elements(secured.security) if one.tag == ENCRYPTED_DATA]
+    if not parts:
+        return None
+    if len(parts) > MAX_PARTS:
+        raise decryption_failed()
+    return _decrypt(parts, secured, keys, cbc=cbc, in_body=in_body)
+
+
+def _only_data(block: etree._Element) -> etree._Element:
+    """The EncryptedData that an EncryptedHeader has, and nothing beside it."""
+    found = elements(block)
+    if len(found) != 1 or found[0].tag != ENCRYPTED_DATA:
+        raise decryption_failed()
+    return found[0]
 
 
 def _decrypt(
-    data: etree._Element, secured: SecuredEnvelope, keys: DecryptionKeys, cbc: bool
+    parts: list[tuple[etree._Element, etree._Element]],
+    secured: SecuredEnvelope,
+    keys: DecryptionKeys,
+    *,
+    cbc: bool,
+    in_body: bool,
 ) -> Decrypted:
-    method = _method(data)
-    cipher = algorithm(method)
-    size = _GCM.get(cipher) or (_CBC.get(cipher) if cbc else None)
-    if size is None:
-        raise unsupported_algorithm(cipher[:200])
-    wrapped = _key_of(data, secured)
-    padding = _padding(_method(wrapped))
-    secret = _unwrap(_value(wrapped), padding, keys, size)
-    # All is tried that can be, so that the time tells no more than the error.
-    plain = _open(_value(data), secret or bytes(size), authenticated=cipher in _GCM)
-    if plain is None or secret is None:
+    """*parts*: what gives place to what was encrypted, and the EncryptedData in it."""
+    secrets: dict[etree._Element, bytes | None] = {}
+    opened, authenticated = [], True
+    for place, data in parts:
+        cipher = algorithm(_method(data))
+        size = _GCM.get(cipher) or (_CBC.get(cipher) if cbc else None)
+        if size is None:
+            raise unsupported_algorithm(cipher[:200])
+        wrapped = _key_of(data, secured)
+        if wrapped not in secrets:
+            if len(secrets) == MAX_KEYS:
+                raise decryption_failed()
+            secrets[wrapped] = _unwrap(_value(wrapped), _padding(_method(wrapped)), keys)
+        secret = secrets[wrapped]
+        fits = secret is not None and len(secret) == size
+        # All is tried that can be, so that the time tells no more than the error.
+        key = secret if secret is not None and fits else bytes(size)
+        plain = _open(_value(data), key, authenticated=cipher in _GCM)
+        opened.append((place, plain if fits else None, key))
+        authenticated = authenticated and cipher in _GCM
+    if any(plain is None for _, plain, _ in opened):
         raise decryption_failed()
-    if wrapped.getparent() is secured.security:
-        secured.security.remove(wrapped)
+    for wrapped in secrets:
+        if wrapped.getparent() is secured.security:
+            secured.security.remove(wrapped)
     if not elements(secured.security):
         _remove(secured.security)
-    return Decrypted(_put(plain, data, secured, secret), cipher in _GCM)
+    found = [(place, plain, key) for place, plain, key in opened if plain is not None]
+    return Decrypted(_put(found, secured), authenticated, in_body)
 
 
-def _put(plain: bytes, data: etree._Element, secured: SecuredEnvelope, secret: bytes) -> bytes:
-    """The envelope with *plain* in the place of *data*, where the same prefixes are in scope. It is
-    as foreign as before, and is read as a whole by whoever gets it."""
-    mark = hashlib.sha256(secret + plain).hexdigest()  # Nobody can have written it elsewhere.
-    place = etree.Comment(mark)
-    place.tail = data.tail
-    secured.body.replace(data, place)
+def _put(opened: list[tuple[etree._Element, bytes, bytes]], secured: SecuredEnvelope) -> bytes:
+    """The envelope with what was encrypted in its places, where the same prefixes are in scope. It
+    is as foreign as before, and is read as a whole by whoever gets it."""
+    marks: list[tuple[bytes, bytes]] = []
+    for place, plain, secret in opened:
+        # Nobody can have written it elsewhere.
+        mark = hashlib.sha256(secret + len(marks).to_bytes(2) + plain).hexdigest()
+        comment = etree.Comment(mark)
+        comment.tail = place.tail
+        parent = place.getparent()
+        if parent is None:
+            raise decryption_failed()
+        parent.replace(place, comment)
+        marks.append((f"<!--{mark}-->".encode(), plain))
     written = etree.tostring(secured.root, encoding="UTF-8")
-    return written.replace(f"<!--{mark}-->".encode(), plain, 1)
+    for comment_octets, plain in marks:
+        written = written.replace(comment_octets, plain, 1)
+    return written
 
 
 def _remove(element: etree._Element) -> None:
@@ -245,12 +305,10 @@ def _value(element: etree._Element) -> bytes:
         raise decryption_failed() from None
 
 
-def _unwrap(wrapped: bytes, padding: OAEP, keys: DecryptionKeys, size: int) -> bytes | None:
+def _unwrap(wrapped: bytes, padding: OAEP, keys: DecryptionKeys) -> bytes | None:
     for key in keys:
         with suppress(ValueError):
-            secret = key.decrypt(wrapped, padding)
-            if len(secret) == size:
-                return secret
+            return key.decrypt(wrapped, padding)
     return None
 
 

@@ -24,6 +24,7 @@ from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.certificates import read_certificates
+from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
 from mediation.public_keys import is_usable_key, subject_public_key_info
 from mediation.soap.envelopes import elements, soap_of
@@ -88,7 +89,7 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
         unique: Letters and digits that no element's id begins with.
 
     Raises:
-        ValueError: It is no envelope in UTF-8.
+        ValueError: It is no envelope in UTF-8, or has no canonical form.
     """
     try:
         require_utf_8(envelope)
@@ -108,10 +109,32 @@ def sign_envelope(envelope: bytes, signer: SigningKey, *, unique: str, now: date
     ]
     security = parse_own(_security(signer, unique, now))
     timestamp, token = elements(security)
-    header.insert(0, security)
+    # The last one: gSOAP 2.8.124 takes what follows a signed block that is last for a part of it,
+    # finds the Body twice, and says that it is not signed.
+    header.append(security)
     covered += [(f"{unique}-t", timestamp), (f"{unique}-x", token)]
-    security.append(parse_own(_signature(signer, unique, list(_references(covered)))))
+    try:
+        references = list(_references(covered))
+    except MediationError as error:  # A namespace in it has a relative name.
+        raise ValueError("it has no canonical form") from error
+    security.append(parse_own(_signature(signer, unique, references)))
     return etree.tostring(root, encoding="UTF-8")
+
+
+def has_security(envelope: bytes) -> bool:
+    """Return True if *envelope*, which is our own, has a Security header: `sign_envelope` adds no
+    other.
+
+    Raises:
+        ValueError: It is no envelope.
+    """
+    if b"Security" not in envelope:
+        return False
+    try:
+        root = parse_own(envelope)
+        return root.find(f"{{{soap_of(root).value}}}Header/{SECURITY}") is not None
+    except (etree.XMLSyntaxError, Refused) as error:
+        raise ValueError("it is no envelope") from error
 
 
 def _security(signer: SigningKey, unique: str, now: datetime) -> bytes:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.identities.file_editing import add_user, create_identities
+from mediation import names
 from mediation.ws_security import read_signing_key, sign_envelope
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import S11
+from tests.rigs.envelopes import S11, Speaker
 from tests.rigs.gateways import running
 from tests.rigs.gsoap import needs_gsoap
 from tests.rigs.signers import rsa_pair
@@ -38,7 +39,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("soapcpp2", "-c", "-w", "-x", f"-I{imports}", f"-d{folder}", header)
     # With what Debian's library was built, or the structures differ.
     flags = ["-std=gnu99", "-DWITH_IPV6", "-DWITH_DOM", "-DWITH_OPENSSL", f"-I{folder}"]
-    plugins = [PLUGINS / f"{name}.c" for name in ("wsseapi", "smdevp", "mecevp", "threads")]
+    plugins = [
+        PLUGINS / f"{name}.c" for name in ("wsseapi", "wsaapi", "smdevp", "mecevp", "threads")
+    ]
     times = PLUGINS.parent / "custom" / "struct_timeval.c"
     generated = [folder / f"{name}.c" for name in ("soapC", "soapClient", "soapServer")]
     sources = map(str, (HERE / "gsoap_signed.c", times, *plugins, *generated))
@@ -99,6 +102,31 @@ async def test_the_gateway_takes_its_passwords(
         ]
         assert [one.status for one in answers] == [202, 202 if form == "text" else 500]
         assert (b"used before" in answers[1].body) is (form == "digest")
+
+
+async def test_it_takes_an_answer(program: Path, tmp_path: Path) -> None:
+    """Of a gateway that signs them: an event that waited for who fetches it."""
+    certificate, key = rsa_pair(tmp_path, "gateway")
+    file, own = tmp_path / "identities.toml", tmp_path / "own.pem"
+    create_identities(file)
+    everybody = RULES.replace("cert:CN=mole", "everybody").replace("publish", "everything")
+    file.write_text(file.read_text() + everybody)
+    own.write_bytes(key.read_bytes() + certificate.read_bytes())
+    uri = f"{names.MAKE_CONNECTION_ANONYMOUS}00000000-0000-4000-8000-00000000000b"
+    fetch = f'<c:MakeConnection xmlns:c="{names.MAKE_CONNECTION_1_1}"><c:Address>{uri}</c:Address>'
+    speaker, table = Speaker(S11), {"signing_key": own, "sign_answers": ["manage"]}
+    async with running(tmp_path / "data", identities=file, ws_security=table) as gateway:
+        await gateway.subscribe(speaker, speaker.wse_subscribe(uri))
+        await gateway.publish(EVENT, speaker=speaker)
+        await gateway.quiet()
+        answer = await gateway.ask(speaker, f"{fetch}</c:MakeConnection>")
+    assert b"Action" in answer.body
+    words = str(program), "read", str(certificate)
+    assert run(*words, said=answer.body) == b"tide\n"
+    for said in (b"tide<", b"event/event<", b"000b<", b"wseTopic<"):
+        assert said in answer.body
+        with pytest.raises(AssertionError, match="FailedCheck"):
+            run(*words, said=answer.body.replace(said, b"x" + said))
 
 
 def test_it_takes_what_we_sign(program: Path, tmp_path: Path) -> None:

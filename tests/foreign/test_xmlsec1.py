@@ -1,6 +1,7 @@
 """xmlsec1 (Debian's, of OpenSSL): it verifies what we sign, and we what it signs; it decrypts what we
 encrypt, and we what it encrypts."""
 
+import asyncio
 import base64
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
 from filters import Refused
+from gateway.identities.file_editing import create_identities
 from mediation import names
 from mediation.ws_security import (
     Algorithms,
@@ -19,9 +21,14 @@ from mediation.ws_security import (
     encrypt_envelope,
     read_decryption_keys,
     read_recipient,
+    read_signing_key,
+    sign_envelope,
     verify_message,
 )
-from tests.rigs.envelopes import S12, WSA10, canonical
+from tests.gateway.mailboxes.test_pull_points import PullPoint
+from tests.rigs.certificates import Authority
+from tests.rigs.envelopes import S12, WSA10, WSNT, canonical, notification_message, notify
+from tests.rigs.gateways import running
 from tests.rigs.signers import Signers, envelope, part, rsa_pair
 
 pytestmark = pytest.mark.skipif(shutil.which("xmlsec1") is None, reason="xmlsec1 is not installed")
@@ -29,7 +36,9 @@ pytestmark = pytest.mark.skipif(shutil.which("xmlsec1") is None, reason="xmlsec1
 IDS = [
     f"{{{S12.value}}}Body", f"{{{WSA10}}}MessageID", f"{{{WSA10}}}Action",
     f"{{{names.WSU}}}Timestamp", f"{{{names.WSSE}}}BinarySecurityToken",
+    f"{{{WSA10}}}RelatesTo", f"{{{WSA10}}}To",
 ]  # fmt: skip
+RULES = '\n[[rights]]\nwho = ["everybody"]\nmay = ["publish", "subscribe", "manage"]\n'
 
 
 @pytest.fixture
@@ -131,6 +140,41 @@ def test_it_decrypts_what_we_encrypt(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
     bodies = [part(etree.fromstring(one), "Body") for one in (envelope(), found.stdout)]
     assert canonical(bodies[0]) == canonical(bodies[1])
+
+
+async def test_it_decrypts_and_verifies_an_answer(tmp_path: Path) -> None:
+    """Of a gateway, with an event that was pulled; and sees what was changed in it."""
+    certificate, key = rsa_pair(tmp_path, "mole")
+    gateway = Authority(tmp_path).issue("gateway")
+    own, file = tmp_path / "own.pem", tmp_path / "identities.toml"
+    own.write_bytes(gateway[1].read_bytes() + gateway[0].read_bytes())
+    create_identities(file)
+    file.write_text(file.read_text() + RULES)
+    table = {"signers": certificate, "signing_key": own, "encrypt_answers": ["manage"]}
+    mole = read_signing_key(key.read_bytes(), certificate.read_bytes())
+    async with running(tmp_path / "data", identities=file, ws_security=table) as run:
+        point = await PullPoint.create(run)
+        event = notify(notification_message('<e xmlns="urn:e" xmlns:w="urn:w">w:secret</e>'))
+        assert (await run.post(envelope(event), point.path)).status == 202
+        asking = envelope(f'<n:GetMessages xmlns:n="{WSNT}"/>')
+        asking = sign_envelope(asking, mole, unique="u", now=datetime.now(UTC))
+        answer = (await run.post(asking, point.path)).body
+    assert b"secret" not in answer
+    root, message = etree.fromstring(answer), tmp_path / "answer.xml"
+    info = part(root, "EncryptedData").find(f"{{{names.DSIG}}}KeyInfo")
+    assert info is not None
+    info.append(part(root, "EncryptedKey"))  # It looks for the key below the data.
+    message.write_bytes(etree.tostring(root))
+    opened = await asyncio.to_thread(xmlsec1, "--decrypt", "--privkey-pem", key, message)
+    assert opened.returncode == 0, opened.stderr
+    assert b"w:secret" in opened.stdout
+    relates_to = part(etree.fromstring(opened.stdout), "RelatesTo").text or ""
+    for change in (b"", b"w:secret", relates_to.encode(), b"/addressing/anonymous", b"Response<"):
+        assert change in opened.stdout
+        message.write_bytes(opened.stdout.replace(change, b"x", 1) if change else opened.stdout)
+        pem = gateway[0]
+        found = await asyncio.to_thread(xmlsec1, "--verify", "--pubkey-cert-pem", pem, message)
+        assert (found.returncode == 0) is (not change), (change, found.stderr)
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,13 @@ def part(root: etree._Element, name: str) -> etree._Element:
 NAMESPACES = {"s": S12.value, "wsa": WSA10, "wsse": WSSE, "wsu": WSU}
 
 
-def rsa_pair(folder: Path, name: str) -> tuple[Path, Path]:
-    """The files of a certificate with an RSA key that nobody else signed, and of that key."""
+def rsa_pair(folder: Path, name: str, *, usage: x509.KeyUsage | None = None) -> tuple[Path, Path]:
+    """The files of a certificate with an RSA key that nobody else signed, and of that key. *usage*:
+    what it is certified for, if that is said."""
     key = rsa.generate_private_key(65537, 2048)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -80,8 +81,10 @@ def rsa_pair(folder: Path, name: str) -> tuple[Path, Path]:
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, SHA256())
     )
+    if usage is not None:
+        builder = builder.add_extension(usage, critical=True)
+    certificate = builder.sign(key, SHA256())
     files = folder / f"{name}.pem", folder / f"{name}.key"
     files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
     files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

@@ -101,6 +101,9 @@ class Talk:
             status=500, soap=rejected.context.soap, body=envelope("refused", rejected.context.soap)
         )
 
+    async def refuse_signed(self, rejected: Rejected, sender: object) -> Reply:
+        return self.refuse(rejected, sender)
+
     def release(self, word: str) -> None:
         self.releases.setdefault(word, asyncio.Event()).set()
 

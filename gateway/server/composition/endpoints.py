@@ -16,6 +16,7 @@ from gateway.observing.samples import Sample, gauge, gauges
 from gateway.publishing.event_type_files import read_event_types
 from gateway.publishing.operations import release
 from gateway.rooms import Room
+from gateway.security.demands import Demands
 from gateway.server.application import Serving
 from gateway.server.composition.foundation import Foundation
 from gateway.server.composition.requests import Requests
@@ -45,7 +46,9 @@ from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
 
 if TYPE_CHECKING:
+    from gateway.soap.answer_security import AnswerSecurity
     from gateway.soap.message_security import MessageSecurity
+    from gateway.soap.receipts import Receipts
 
 
 class Endpoints:
@@ -84,6 +87,7 @@ class Endpoints:
             audit=base.audit,
             security=_message_security(base),
             receipts=requests.receipts,
+            answer_security=_answer_security(base, requests.receipts),
             event_types=event_types,
             admission=base.admission,
         )
@@ -253,6 +257,17 @@ def _build_samples(settings: Settings, started: float) -> Iterable[Sample]:
     values = (release(), platform.python_version(), engine(), settings.scheme)
     yield gauges("build_info", "What runs: always 1.", labels, {values: 1.0})
     yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)
+
+
+def _answer_security(base: Foundation, receipts: "Receipts | None") -> "AnswerSecurity | None":
+    """What signs and encrypts answers, by the key that signs *receipts*; None where none are."""
+    said = base.settings.ws_security
+    if receipts is None or not (said.sign_answers or said.encrypt_answers):
+        return None
+    from gateway.soap.answer_security import AnswerSecurity
+
+    demands = Demands.of(said.sign_answers, said.encrypt_answers)
+    return AnswerSecurity(receipts.signer, demands, base.parsing)
 
 
 def _message_security(base: Foundation) -> "MessageSecurity | None":

@@ -17,7 +17,7 @@ from mediation.ws_security import decrypt_message, read_decryption_keys, verify_
 from tests.gateway.egress.test_request_authentication import accepts, exchanging, owned
 from tests.rigs.envelopes import Message
 from tests.rigs.scripted_peers import message
-from tests.rigs.signers import Signers, rsa_pair
+from tests.rigs.signers import Signers, envelope, rsa_pair
 from tests.rigs.waiting import until
 
 
@@ -61,6 +61,7 @@ async def test_what_cannot_be_signed(tmp_path: Path, signers: Signers) -> None:
         return [
             (owned(url, b"{}", soap=None), "is for SOAP"),
             (owned(url, utf_16), "does not fit"),
+            (owned(url, envelope('<e xmlns="relative"/>')), "no canonical form"),
             (attached, "does not fit"),
         ]
 

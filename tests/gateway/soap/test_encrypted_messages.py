@@ -19,7 +19,8 @@ from cryptography.x509 import load_pem_x509_certificate
 from gateway.identities.file_editing import create_identities
 from mediation import names
 from mediation.ws_security import encrypt_envelope, read_recipient
-from tests.rigs.envelopes import S12, Answer
+from tests.mediation.ws_security.test_encryption import sealed_parts
+from tests.rigs.envelopes import S12, WSE, Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.signers import Signers, envelope, rsa_pair
 from tests.rigs.waiting import until
@@ -126,6 +127,40 @@ async def test_what_cannot_be_decrypted(run: Running, pair: Pair, tmp_path: Path
 
 
 @at_the_gateway
+async def test_encrypted_header_blocks(run: Running, pair: Pair, signers: Signers) -> None:
+    """Are read as if they had come in the clear: the message id, and which action it is."""
+    subscribe = Speaker().wse_subscribe("http://127.0.0.1:9999/")
+    message_id = fresh_id()
+    for action, said in ((f"{WSE}/Subscribe", b"to subscribe here"), ("urn:e", b"Action")):
+        octets = Speaker().envelope(subscribe, action=action, message_id=message_id)
+        for one in (octets, signers.signed("mole", octets)):
+            sealed = sealed_parts(pair, one, "MessageID", "Action", "Body")
+            assert message_id.encode() not in sealed and action.encode() not in sealed
+            answer = await send(run, sealed)
+            assert said in answer.body, answer.body
+            assert answer.message.wsa("RelatesTo") == message_id
+    # A signature that is encrypted counts, too.
+    sealed = sealed_parts(pair, signers.signed("mole", envelope(EVENT)), "Body", "Signature")
+    assert (await send(run, sealed)).status == 202
+    wrong = signers.signed("mole", envelope(EVENT)).replace(b"secret", b"other")
+    answer = await send(run, sealed_parts(pair, wrong, "Signature", "MessageID"))
+    assert b"Body is not what was signed" in answer.body
+
+
+@at_the_gateway
+async def test_cbc_in_a_header_tells_nothing(run: Running, pair: Pair, signers: Signers) -> None:
+    good = signers.signed("mole", envelope(EVENT))
+    assert (await send(run, sealed_parts(pair, good, "Action", cbc=["Action"]))).status == 202
+    answers = []
+    for plain in (b"<a>", b"<a/>", b"", b"</s:Header>", b"<wsa:Action>urn:e</wsa:Action>"):
+        for octets in (envelope(EVENT), signers.signed("mole", envelope(EVENT))):
+            sealed = sealed_parts(pair, octets, "Action", cbc=["Action"], plain={"Action": plain})
+            answers.append(await send(run, sealed))
+    seen = {re.sub(rb"urn:uuid:[0-9a-f-]+", b"", one.body) for one in answers}
+    assert len(seen) == 1 and b"The message cannot be decrypted." in seen.pop()
+
+
+@at_the_gateway
 async def test_cbc_tells_nothing(run: Running, pair: Pair, signers: Signers) -> None:
     """Whether the padding is right, the content is XML, an event, of a known specification, or
     signed wrongly, cannot be told from the answer."""
@@ -158,6 +193,8 @@ async def test_the_key_is_read_again(tmp_path: Path, pair: Pair) -> None:
     async with running(tmp_path / "data", identities=make_file(tmp_path), ws_security=table) as run:
         answer = await send(run, envelope(EVENT))
         assert b"InvalidSecurity" in answer.body and b"must be encrypted" in answer.body
+        answer = await send(run, sealed_parts(pair, envelope(EVENT), "MessageID"))
+        assert b"must be encrypted" in answer.body, "a header block is not the Body"
         assert (await send(run, encrypted(pair, envelope(EVENT)))).status == 202
         answer = await send(run, with_cbc(pair, envelope(EVENT), EVENT.encode()))
         assert b"UnsupportedAlgorithm" in answer.body

@@ -99,6 +99,9 @@ class Service:
     def refuse(self, rejected: Rejected, sender: object) -> Reply:
         return Reply(status=500, soap=rejected.context.soap, body=str(rejected.refused).encode())
 
+    async def refuse_signed(self, rejected: Rejected, sender: object, path: str) -> Reply:
+        return self.refuse(rejected, sender)
+
     def count_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
         self.refusals.append(reason)
 
