@@ -37,11 +37,11 @@ TOLD = (
     "message", "topic", "topics", "reason", "since", "from", "to", "spec", "state", "owner", "who",
     "may", "roles", "tenant", "authority", "channel", "days", "hours", "expires", "hold", "force",
     "lease", "rate", "source", "types", "publish_on", "profile", "mode", "existing", "resource",
-    "actions", "protocol", "limit", "after",
+    "actions", "protocol", "allow_http", "limit", "after",
 )  # fmt: skip
 """Fields of a request that the audit log tells, those first that say most. A new field of a route
 is one of them, or one that the tests name as withheld."""
-SECRETS = ("password", "token")
+SECRETS = ("password", "token", "bearer")
 """Those of which it tells that they were there."""
 NESTED = "config"
 """The field whose own are told, too."""

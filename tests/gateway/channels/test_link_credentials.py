@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gateway.identities.file_editing import add_user
 from mediation.client import LEASED, SPECS
 from mediation.model.versions import Soap, Version
 from tests.gateway.channels.test_channels import api, event
@@ -39,9 +38,6 @@ async def test_a_link_to_a_gateway_with_identities(
     tmp_path: Path, version: Version, place: str
 ) -> None:
     async with Consumers() as consumers, guarded_gateway(tmp_path / "a") as (other, key):
-        add_user(tmp_path / "a" / "identities.toml", "linked", "pass-word", [])
-        file = tmp_path / "a" / "identities.toml"
-        file.write_text(file.read_text().replace('"user:other"', '"user:other", "user:linked"'))
         secret, token = tmp_path / "secret", "token" in place
         secret.write_text(key if token else "pass-word")
         asked: dict[str, Any] = {"url": f"{other.url}/soap", "spec": version.value}
@@ -49,13 +45,13 @@ async def test_a_link_to_a_gateway_with_identities(
             asked["topic"] = "storms"
         rows = []
         if "settings" in place:
-            shown: dict[str, Any] = {"user": "linked", "password_file": secret, "allow_basic": True}
+            shown: dict[str, Any] = {"user": "other", "password_file": secret, "allow_basic": True}
             if token:
                 shown = {"credential": {"kind": "bearer", "secret_file": secret}}
             rows = [{**asked, **shown}]
         async with running(tmp_path / "b", links=rows) as run:
             if not rows:
-                shown = {"user": "linked", "password": "pass-word", "allow_basic": True}
+                shown = {"user": "other", "password": "pass-word", "allow_basic": True}
                 await api(run, "POST", "/links", **asked, **({"bearer": key} if token else shown))
                 again = await run.api(
                     "POST", "/links", json.dumps({**asked, "bearer": "x"}).encode()
@@ -63,7 +59,7 @@ async def test_a_link_to_a_gateway_with_identities(
                 assert b"such a link already" in again.body
             link = await stands(run, "live")
             assert link["credential"] == ("bearer" if token else "password")
-            assert link["user"] == (None if token else "linked")
+            assert link["user"] == (None if token else "other")
             heard = consumers.at("/here")
             await run.subscribe(Speaker(), Speaker().wse_subscribe(heard.url))
             if version in LEASED:

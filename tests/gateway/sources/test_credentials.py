@@ -258,11 +258,12 @@ async def test_a_credential_of_the_settings_is_for_its_url_alone(
 
 @asynccontextmanager
 async def guarded_gateway(folder: Path, **settings: Any) -> AsyncIterator[tuple[Running, str]]:
-    """A gateway with identities, and the key of who may do all with events there."""
+    """A gateway with identities, and the key of who may do all with events there: the user
+    ``other``, with a password, too."""
     folder.mkdir()
     file = folder / "identities.toml"
     create_identities(file)
-    add_user(file, "other", None, [])
+    add_user(file, "other", "pass-word", [])
     file.write_text(
         file.read_text()
         + '[[rights]]\nwho = ["user:other"]\nmay = ["publish", "subscribe", "manage"]\n'
