@@ -12,8 +12,8 @@ import typer
 
 from filters import Refused
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import connecting
-from gateway.cli.output import note
+from gateway.cli.options import Form, connecting
+from gateway.cli.output import json_line, line, note, table
 from gateway.client import Administration, Record
 from gateway.identities.file_editing import (
     add_key,
@@ -51,6 +51,23 @@ TenantOption = Annotated[
     typer.Option("--tenant", metavar="NAME", help="The tenant of the user, of `[[tenants]]`."),
 ]
 RIGHTS = "publish, subscribe, manage, operate, read or everything"
+
+
+def print_rows(
+    rows: Sequence[Record], columns: Sequence[str], output: Form, *, stored: bool
+) -> None:
+    """Print what a place lists: for programs an object a line, for people a table, which says where
+    each row is kept, where that is not one file alone."""
+    if output is Form.JSON:
+        for row in rows:
+            json_line(row)
+        return
+    if stored:
+        problems = ["problem"] if any(row["problem"] for row in rows) else []
+        columns = [*columns, "kept in", "kept by", *problems]
+    cells = [[row[name.replace(" ", "_")] for name in columns] for row in rows]
+    for text in table(columns, cells):
+        line(text)
 
 
 class IdentitiesPlace(Protocol):

@@ -5,10 +5,16 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.identities import RIGHTS, FileOption, StoredOption, TenantOption, place_of
+from gateway.cli.identities import (
+    RIGHTS,
+    FileOption,
+    StoredOption,
+    TenantOption,
+    place_of,
+    print_rows,
+)
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
-from gateway.cli.output import json_line, line, moment, table
-from gateway.cli.users import kept_columns
+from gateway.cli.output import line, moment
 
 keys = group(
     "keys", "List, add, rotate and remove API keys in the file of identities, or in the store."
@@ -31,24 +37,11 @@ def list_keys(
       dragoman keys list --stored
     """
     rows = place_of(context, file, gateway, stored=stored).keys()
-    if output is Form.JSON:
+    if output is Form.TEXT:
         for row in rows:
-            json_line(row)
-        return
-    more = kept_columns(rows, stored=stored)
-    cells = [
-        [
-            row["id"],
-            row["user"],
-            " ".join(row["may"] or ()) or "all of the user",
-            moment(row["expires"]) if row["expires"] else "-",
-            row["state"],
-            *(row[name.replace(" ", "_")] for name in more),
-        ]
-        for row in rows
-    ]
-    for text in table(("id", "user", "may", "expires", "state", *more), cells):
-        line(text)
+            row["may"] = " ".join(row["may"] or ()) or "all of the user"
+            row["expires"] = moment(row["expires"]) if row["expires"] else "-"
+    print_rows(rows, ("id", "user", "may", "expires", "state"), output, stored=stored)
 
 
 def add_one_key(

@@ -20,11 +20,11 @@ from gateway.cli.identities import (
     file_of,
     in_gateway,
     place_of,
+    print_rows,
     read_file,
 )
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces
-from gateway.cli.output import json_line, line, table
-from gateway.cli.users import kept_columns
+from gateway.cli.output import json_line, line
 from gateway.client import Record
 from gateway.identities.in_force import IdentitiesInForce
 from gateway.identities.right_checks import check_right
@@ -57,15 +57,9 @@ def list_rules(
       dragoman rights list --stored
     """
     rows = place_of(context, file, gateway, stored=stored).rules()
-    if output is Form.JSON:
-        for row in rows:
-            json_line(row)
-        return
     columns = ["id", "who", "may", "topics"]
     columns += [name for name in ("tenant", "authority") if any(row[name] for row in rows)]
-    columns += kept_columns(rows, stored=stored)
-    for text in table(columns, [[row[name.replace(" ", "_")] for name in columns] for row in rows]):
-        line(text)
+    print_rows(rows, columns, output, stored=stored)
 
 
 def add_one_rule(

@@ -8,9 +8,15 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.identities import FileOption, StoredOption, TenantOption, place_of
+from gateway.cli.identities import (
+    FileOption,
+    StoredOption,
+    TenantOption,
+    place_of,
+    print_rows,
+)
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
-from gateway.cli.output import json_line, line, table
+from gateway.cli.output import line
 from gateway.client import Record
 
 users = group("users", "List, add and remove users in the file of identities, or in the store.")
@@ -32,24 +38,10 @@ def list_users(
       dragoman users list --stored --gateway https://events.example.org:8090
     """
     rows = place_of(context, file, gateway, stored=stored).users()
-    if output is Form.JSON:
-        for row in rows:
-            json_line(row)
-        return
     columns = ["name", "password", "keys", "certificates", "roles"]
     if any(row["tenant"] for row in rows):
         columns.append("tenant")
-    columns += kept_columns(rows, stored=stored)
-    for text in table(columns, [[row[name.replace(" ", "_")] for name in columns] for row in rows]):
-        line(text)
-
-
-def kept_columns(rows: list[Record], *, stored: bool) -> list[str]:
-    """The columns that say where something is kept, where that is not in one file alone."""
-    if not stored:
-        return []
-    problems = ["problem"] if any(row["problem"] for row in rows) else []
-    return ["kept in", "kept by", *problems]
+    print_rows(rows, columns, output, stored=stored)
 
 
 def add_one_user(

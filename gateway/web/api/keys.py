@@ -59,7 +59,9 @@ async def add_key(
     expires = None
     if wanted.days is not None:
         expires = (datetime.now(UTC) + timedelta(days=wanted.days)).replace(microsecond=0)
-    key, id_ = await identities.add_key(wanted.user, administrator.owner, wanted.may or (), expires)
+    key, id_ = await identities.add_key(
+        wanted.user, administrator.owner, wanted.may or (), expires, tenant=wanted.tenant
+    )
     return NewKeyView(id=id_, key=key)
 
 
