@@ -2,6 +2,7 @@
 store; and that asks whether one was revoked, whenever a list has changed."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -37,7 +38,8 @@ class ShownCertificatesRoom(Room):
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
-            loop.call_soon_threadsafe(self._lists_changed.set)
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(self._lists_changed.set)
 
         self._identification.certificates_changed = changed
         await self._learn()

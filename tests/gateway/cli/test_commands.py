@@ -589,7 +589,10 @@ SERVE_ERRORS = [
     pytest.param(("--adapter", "nothing"), 1, "adapter", id="no adapter URL"),
     pytest.param(("--store", "nothing"), 1, "The store cannot be opened", id="store"),
     pytest.param(("--port", "70000"), 1, "port: ", id="port"),
-    pytest.param(("--host", "nobody.invalid"), 1, "Cannot listen on", id="host"),
+    pytest.param(
+        ("--host", "nobody.invalid", "--without-identities", ""), 1, "Cannot listen on", id="host"
+    ),
+    pytest.param(("--host", "0.0.0.0"), 1, "set without_identities", id="open to everybody"),
     pytest.param(("--public-url", "example.org"), 1, "--public-url: ", id="public URL"),
 ]
 
@@ -602,7 +605,8 @@ def test_a_gateway_that_cannot_start_says_why(
     port = gateway.url.rpartition(":")[2]
     filled = [part.format(port=port) for part in arguments]
     free = {"--port": "0", "--data": "other"} | dict(zip(filled[::2], filled[1::2], strict=True))
-    done = run("serve", *(part for pair in free.items() for part in pair), cwd=folder)
+    words = [part for pair in free.items() for part in pair if part]
+    done = run("serve", *words, cwd=folder)
     assert done.returncode == code
     line = only_line(done.stderr)
     assert line.startswith("dragoman: ") and said in line

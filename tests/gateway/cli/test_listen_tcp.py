@@ -59,7 +59,7 @@ async def test_what_listens_at_every_address_names_the_one_it_was_reached_at(
     tmp_path: Path,
 ) -> None:
     """Nobody elsewhere can send to 0.0.0.0."""
-    options = ("--host", "0.0.0.0", "--soap-tcp-port", "0")
+    options = ("--without-identities", "--host", "0.0.0.0", "--soap-tcp-port", "0")
     with RunningGateway(*options, cwd=tmp_path, DRAGOMAN_EGRESS_ALLOW="127.0.0.0/8") as gateway:
         url = on_tcp(gateway)
         assert url.startswith("soap.tcp://127.0.0.1:")

@@ -49,7 +49,7 @@ async def publish_for_ever(run: Running, made: list[int], stop: asyncio.Event) -
     ("lag", "fresh"),
     [
         pytest.param(15.0, 5.0, id="all at the seam", marks=pytest.mark.nightly),
-        pytest.param(1.5, 0.5, id="archive first"),
+        pytest.param(4.5, 1.5, id="archive first"),
     ],
 )
 @on_each_store
