@@ -139,7 +139,7 @@ def failed(error: SendFailed) -> Outcome:
     verdict = Verdict.RETRY
     if error.kind is FailureKind.ANSWER and error.status is not None:
         verdict = _by_status(error.status)
-    elif error.kind is FailureKind.TOO_LARGE:
+    elif error.kind in (FailureKind.TOO_LARGE, FailureKind.UNSIGNABLE):  # It stays so.
         verdict = Verdict.REJECTED
     return Outcome(
         verdict,

@@ -389,4 +389,4 @@ class _Signed:
 
     def _does_not_fit(self, why: str) -> SendFailed:
         text = f"its credential {self._credential.shown} does not fit this message: {why}"
-        return SendFailed(FailureKind.CREDENTIAL, text)
+        return SendFailed(FailureKind.UNSIGNABLE, text)

@@ -43,6 +43,7 @@ class FailureKind(Enum):
     """That of its row of settings, which the operator can correct."""
     REPLY = "its answer is not signed as its row of consumers demands"
     """It may have the message."""
+    UNSIGNABLE = "the message cannot be signed, as it has to be"
     TOO_LARGE = "the message is larger than the consumer takes"
     """Nothing was sent."""
 

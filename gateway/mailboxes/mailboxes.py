@@ -59,6 +59,7 @@ class Mailboxes:
     Args:
         trusts: Returns whether an owner of mailboxes is trusted.
         holds: Whether the right by which a message was put in is still good; None: all are.
+        signs: Some of what is handed out is signed: nothing is kept that cannot be.
 
     Attributes:
         shared: Whether other gateways make, fill and read them, too.
@@ -76,8 +77,10 @@ class Mailboxes:
         owner_bytes: OwnerBytes | None = None,
         clock: Callable[[], float] = time.time,
         holds: Holds | None = None,
+        signs: bool = False,
     ) -> None:
         self._store = store
+        self._signs = signs
         self.shared = shared
         self._clock = clock
         self._quotas = quotas
@@ -329,9 +332,12 @@ class Mailboxes:
 
         Raises:
             MailboxUnknown: The mailbox is gone.
-            Refused: ``MAILBOX_FULL``.
+            Refused: ``MAILBOX_FULL``. ``MESSAGE_INVALID``: what is handed out has to be signed, and
+                one of them cannot be: those behind it would never be had.
             StoreUnavailable: The envelopes may be there, or not.
         """
+        if self._signs:
+            await _check_signable([envelope for _, envelope in envelopes])
         now, bounds = self._clock(), self._bounds(mailbox)
         octets = sum(len(envelope) for _, envelope in envelopes)
         try:
@@ -418,6 +424,17 @@ class Mailboxes:
     def close(self) -> None:
         """Answer all readers that wait: the gateway stops."""
         self.waiting.send_away()
+
+
+async def _check_signable(envelopes: Sequence[bytes]) -> None:
+    from mediation.ws_security import has_canonical_form, may_lack_canonical_form
+
+    doubtful = [one for one in envelopes if may_lack_canonical_form(one)]
+    if doubtful and not await asyncio.to_thread(lambda: all(map(has_canonical_form, doubtful))):
+        raise Refused(
+            Reason.MESSAGE_INVALID,
+            "It cannot be signed, as what is fetched here is: a namespace has a relative name.",
+        )
 
 
 def _full(text: str) -> Refused:

@@ -26,7 +26,7 @@ class MailboxTransport:
         """Put the message into the mailbox that is the target's host.
 
         Raises:
-            SendFailed: The store cannot take it now.
+            SendFailed: The store cannot take it now; or it could not be signed.
         """
         try:
             key = request.target.host
@@ -40,7 +40,9 @@ class MailboxTransport:
         except Refused as refused:
             if refused.reason is Reason.MAILBOX_FULL:
                 return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
-            raise SendFailed(FailureKind.RESET, refused.text) from refused
+            unsignable = refused.reason is Reason.MESSAGE_INVALID
+            kind = FailureKind.UNSIGNABLE if unsignable else FailureKind.RESET
+            raise SendFailed(kind, refused.text) from refused
         return Answer(202, dropped=len(request.attachments))
 
     async def close(self) -> None:

@@ -24,7 +24,9 @@ from mediation.ws_security.key_info import write_token_reference
 from mediation.ws_security.signatures import SignedMessage, verify_message, verify_when_made
 from mediation.ws_security.signing import (
     SigningKey,
+    has_canonical_form,
     has_security,
+    may_lack_canonical_form,
     read_key_and_certificate,
     read_signing_key,
     sign_envelope,
@@ -43,7 +45,9 @@ __all__ = [
     "decrypt_message",
     "decryption_failed",
     "encrypt_envelope",
+    "has_canonical_form",
     "has_security",
+    "may_lack_canonical_form",
     "read_decryption_keys",
     "read_key_and_certificate",
     "read_recipient",

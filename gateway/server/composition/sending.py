@@ -30,6 +30,7 @@ class Sending:
             trusts=trusts,
             owner_bytes=owner_bytes,
             holds=base.grant_holds,
+            signs=bool(settings.ws_security.sign_answers or settings.ws_security.encrypt_answers),
         )
         self.transports = TransportRoom(
             settings, peers, self.boxes, base.parsing, respond, base.audit

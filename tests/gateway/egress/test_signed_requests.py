@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.delivery.verdicts import Verdict
+from gateway.delivery.verdicts import failed as judged
 from gateway.egress import Consumer, ConsumerOptions, FailureKind, Request, SendFailed
 from gateway.egress.credential_kinds import SecretUnusable
 from gateway.parsing import Parsing
@@ -69,7 +71,11 @@ async def test_what_cannot_be_signed(tmp_path: Path, signers: Signers) -> None:
         for request, text in asked(consumer.url()):
             with pytest.raises(SendFailed, match=text) as failed:
                 await transport.send(request)
-            assert failed.value.kind is FailureKind.CREDENTIAL
+            of_the_row = text == "is for SOAP"  # Others are of the message, and stay so.
+            kind = FailureKind.CREDENTIAL if of_the_row else FailureKind.UNSIGNABLE
+            assert failed.value.kind is kind
+            verdict = Verdict.RETRY if of_the_row else Verdict.REJECTED
+            assert judged(failed.value).verdict is verdict
     assert not seen
 
 

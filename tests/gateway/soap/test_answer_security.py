@@ -1,6 +1,7 @@
 """Answers and faults that are signed, and encrypted for who asked, where that is demanded."""
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -421,13 +422,33 @@ async def pulled(run: Running, parties: Parties, payload: str, *events: str) -> 
 
 
 @at_the_gateway
-async def test_what_has_no_canonical_form(run: Running, parties: Parties) -> None:
-    """Is handed out to nobody, and stays: a namespace with a relative name cannot be signed."""
-    path, answer = await pulled(run, parties, '<e xmlns="relative"/>')
-    signature_of(answer, parties)
-    assert b"The answer cannot be signed" in answer
-    asking = Speaker().envelope(f'<n:GetMessages xmlns:n="{WSNT}"/>', message_id=fresh_id())
-    assert b"The answer cannot be signed" in await over_http(run, S12, asking, path)
+async def test_what_cannot_be_signed_stops_nothing(run: Running, parties: Parties) -> None:
+    """An event with a namespace of a relative name has no canonical form: who sends it to a pull
+    point is told so; of a subscriber it is a dead letter. What comes behind it is handed out."""
+    speaker, relative, good = Speaker(), '<e xmlns="relative"/>', '<e xmlns="urn:e">good</e>'
+    path, _ = await pulled(run, parties, good)
+
+    async def handed_out() -> bytes:
+        asking = speaker.envelope(f'<n:GetMessages xmlns:n="{WSNT}"/>', message_id=fresh_id())
+        answer = await over_http(run, S12, parties.signed("mole", asking), path)
+        signature_of(answer, parties)
+        return answer
+
+    sent = speaker.envelope(notify(notification_message(relative)), message_id=fresh_id())
+    answer = await run.post(sent, path, type=S12.media_type)
+    assert answer.status == 400 and b"a namespace has a relative name" in answer.body
+    subscribe = speaker.wsn_subscribe(f"{run.url}{path}")
+    subscribed = speaker.envelope(subscribe, message_id=fresh_id())
+    answer_to = await over_http(run, S12, parties.signed("mole", subscribed), "/soap")
+    assert b"SubscribeResponse" in answer_to
+    for event in (relative, good.replace("good", "better")):
+        published = speaker.envelope(event, message_id=fresh_id())
+        published = parties.signed("mole", published) if event != relative else published
+        assert (await run.post(published, type=S12.media_type)).status == 202
+    await run.quiet()
+    assert b"better" in await handed_out()
+    letters = json.loads((await run.api("GET", "/deadletters")).body)["dead_letters"]
+    assert letters and all("relative name" in str(one["failure"]) for one in letters)
 
 
 @at_the_gateway
