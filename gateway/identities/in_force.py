@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from gateway.model.stored_identities import IdentityKind, StoredIdentity
+from gateway.model.stored_identities import IdentityKind, StoredIdentity, born_in_file
 from gateway.security.identities import Identities, Key, RightsRow, Row, User
 
 ROWS: Mapping[IdentityKind, type[User | Key | RightsRow]] = {
@@ -91,6 +91,7 @@ def put_in_force(
     read: dict[StoredIdentity, User | Key | RightsRow] = {}
     unusable: dict[StoredIdentity, str] = {}
     whole, rules = file, list[StoredIdentity]()
+    births = {user.name: born_in_file(user.tenant) for user in file.users}
     for kind in (IdentityKind.USER, IdentityKind.KEY, IdentityKind.RULE):
         rows: list[Row] = []
         for one in kept:
@@ -101,10 +102,15 @@ def put_in_force(
             except ValueError as error:
                 unusable[one] = str(error)
                 continue
-            if problem := problem_beside(row, whole):
+            problem = problem_beside(row, whole)
+            if isinstance(row, Key) and problem is None and births.get(row.user) != one.born:
+                problem = f"was made for another user who was called {row.user}"
+            if problem is not None:
                 unusable[one] = problem
                 continue
             rows.append(row)
+            if isinstance(row, User):
+                births[row.name] = one.born
             if kind is IdentityKind.RULE:
                 rules.append(one)
         whole = whole.with_rows(rows)

@@ -23,7 +23,7 @@ from gateway.identities.in_force import (
     put_in_force,
     read_stored,
 )
-from gateway.model.stored_identities import MOST, IdentityKind, StoredIdentity
+from gateway.model.stored_identities import MOST, IdentityKind, StoredIdentity, born_in_file
 from gateway.security.api_key_hashes import api_key_id, hash_api_key, new_api_key
 from gateway.security.identities import Identities, Key, RightName, RightsRow, User, key_file
 from gateway.security.password_cipher import PasswordCipher
@@ -61,6 +61,7 @@ class StoredIdentities:
         self._use = use
         self._shared = shared
         self._version = -1
+        self._is_behind = False
         self._turn = asyncio.Lock()
         self._told: frozenset[StoredIdentity] = frozenset()
         self.in_force = IdentitiesInForce(file.identities, file.identities)
@@ -69,7 +70,7 @@ class StoredIdentities:
         """Learn what other gateways change, until this one stops."""
         while True:
             await asyncio.sleep(LEARN)
-            if self._shared:
+            if self._shared or self._is_behind:
                 try:
                     await self.learn()
                 except StoreUnavailable:
@@ -87,6 +88,7 @@ class StoredIdentities:
                 stored, version = await self._store.submit(rows.load)
                 await self._put_in_force(stored)
                 self._version = version  # Behind it: who is cancelled in between learns it again.
+            self._is_behind = False
 
     async def follow_file(self) -> None:
         """Go by what the file says now."""
@@ -142,9 +144,11 @@ class StoredIdentities:
             user = user.model_copy(update=changed)
             if problem := problem_beside(user, file):
                 raise Refused(Reason.MESSAGE_INVALID, f"The user {problem}.")
+            born = secrets.token_hex(8) if former is None else former.born
             if former is None:
                 _check_number(connection, IdentityKind.USER)
-            rows.write(connection, _row(IdentityKind.USER, name, user, by))
+                rows.remove_keys(connection, name)  # They are of another one of this name.
+            rows.write(connection, _row(IdentityKind.USER, name, user, by, born))
 
         await self._change(operation)
 
@@ -155,9 +159,11 @@ class StoredIdentities:
             Refused: There is none, or it is one of the file.
             StoreUnavailable: It was not removed.
         """
-        if name in self._file.identities.user_of_name:
-            raise Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
-        await self._remove(IdentityKind.USER, name, f"There is no user {name}.")
+        in_file = name in self._file.identities.user_of_name
+        missing = Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {name}.")
+        if in_file:  # The store may have one, too, that is set aside.
+            missing = Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
+        await self._remove(IdentityKind.USER, name, missing)
 
     async def add_key(
         self,
@@ -183,13 +189,14 @@ class StoredIdentities:
 
         def operation(connection: Connection) -> None:
             found = in_file
+            born = "" if found is None else born_in_file(found.tenant)
             if found is None and (one := rows.find(connection, IdentityKind.USER, user)):
-                found = _read(one, User)
+                found, born = _read(one, User), one.born
             if found is None or tenant not in (None, found.tenant):
                 where = "" if tenant is None else f" in the tenant {tenant or 'default'}"
                 raise Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {user}{where}.")
             _check_number(connection, IdentityKind.KEY)
-            rows.write(connection, _row(IdentityKind.KEY, api_key_id(row.hash), row, by))
+            rows.write(connection, _row(IdentityKind.KEY, api_key_id(row.hash), row, by, born))
 
         await self._change(operation)
         return key, api_key_id(row.hash)
@@ -219,7 +226,7 @@ class StoredIdentities:
                 (api_key_id(hashed), new),
                 (key_id, old.model_copy(update={"expires": ends})),
             ):
-                rows.write(connection, _row(IdentityKind.KEY, id_, row, by))
+                rows.write(connection, _row(IdentityKind.KEY, id_, row, by, former.born))
 
         await self._change(operation)
         return key, api_key_id(hashed)
@@ -232,7 +239,8 @@ class StoredIdentities:
             StoreUnavailable: It was not removed.
         """
         self._check_key(key_id)
-        await self._remove(IdentityKind.KEY, key_id, f"There is no key {key_id}.")
+        missing = Refused(Reason.RESOURCE_UNKNOWN, f"There is no key {key_id}.")
+        await self._remove(IdentityKind.KEY, key_id, missing)
 
     async def add_rule(self, rule: RightsRow, by: str) -> str:
         """Add a *rule*, and return its id.
@@ -260,18 +268,19 @@ class StoredIdentities:
             StoreUnavailable: It was not removed.
         """
         text = f"The store has no rule {rule_id}; those of the file are changed there."
-        await self._remove(IdentityKind.RULE, rule_id, text)
+        await self._remove(IdentityKind.RULE, rule_id, Refused(Reason.RESOURCE_UNKNOWN, text))
 
     def _check_key(self, key_id: str) -> None:
         if any(api_key_id(key.hash) == key_id for key in self._file.identities.keys):
             raise Refused(Reason.NOT_ALLOWED, _in_file(f"The key {key_id}"))
 
-    async def _remove(self, kind: IdentityKind, id_: str, missing: str) -> None:
+    async def _remove(self, kind: IdentityKind, id_: str, missing: Refused) -> None:
         if not await self._change(partial(rows.remove, kind=kind, id_=id_)):
-            raise Refused(Reason.RESOURCE_UNKNOWN, missing)
+            raise missing
 
     async def _change(self, operation: Callable[[Connection], T]) -> T:
         """Change the store by *operation*, and go by that."""
+        self._is_behind = True  # Until it is in force, whatever comes in between.
         done = await self._store.submit(operation, locks=(rows.LOCK,))
         await self.learn()
         return done
@@ -281,10 +290,12 @@ def _in_file(what: str) -> str:
     return f"{what} is in the file of identities: it is changed there alone."
 
 
-def _row(kind: IdentityKind, id_: str, row: User | Key | RightsRow, by: str) -> StoredIdentity:
+def _row(
+    kind: IdentityKind, id_: str, row: User | Key | RightsRow, by: str, born: str = ""
+) -> StoredIdentity:
     user = row.user if isinstance(row, Key) else ""
     text = row.model_dump_json(exclude_defaults=True)
-    return StoredIdentity(kind, id_, user, text, by, time.time())
+    return StoredIdentity(kind, id_, user, born, text, by, time.time())
 
 
 Kept = TypeVar("Kept", User, Key)

@@ -111,6 +111,8 @@ class Authentication:
         """A password, encrypted: for who keeps none, so that the answer takes as long."""
         self._passwords = Passwords()
         self._lately = VerifiedPasswords()
+        self._lately_digested = VerifiedPasswords()
+        """Users who proved a password by a digest, and from where."""
         self._failures = Failures()
         self._failed_signatures = Failures(SIGNATURE_FAILURES, SIGNATURE_FAILURES_AT_ONCE)
         self._verified: dict[bytes, Identity] = {}
@@ -140,6 +142,7 @@ class Authentication:
         self._verifiers = list(zip(identities.made_verifiers, identities.verifiers, strict=True))
         self._verified.clear()
         self._lately.keep_of(identities.user_of_name)
+        self._lately_digested.keep_of(identities.user_of_name)
         self.certificates = certificates or self.read_certificates(identities)
         self._use_digests(any(user.digest is not None for user in identities.users))
 
@@ -313,16 +316,31 @@ class Authentication:
             QuotaExceeded: There were too many such failures.
         """
         who = (f"user:{name}", side_of(address))
-        self._failures.check(*who)
+        # Where a right one came from, nobody else who guesses keeps it out, as of passwords.
+        is_known = self._lately_digested.came_from(name, who[1])
+        self._failures.check(*((_there(who),) if is_known else who))
         user = self.identities.user_of_name.get(name)
         kept = user.digest if user is not None else None
-        sealed = kept or self._decoy
-        password = self._kept.decrypt(sealed) if sealed is not None else ""
-        if not proves(password) or user is None or kept is None:
-            self._failures.count(*who)
+        password = self._kept_password(name, kept)
+        if password is None or not proves(password) or user is None or kept is None:
+            self._failures.count(*who, *((_there(who),) if is_known else ()))
             self._count("digest")
             raise NotIdentified(_WRONG_PASSWORD)
+        self._lately_digested.note(name, kept, time.time() + REMEMBERED, who[1])
         return Identity(who[0], frozenset(user.roles), tenant=user.tenant)
+
+    def _kept_password(self, name: str, kept: str | None) -> str | None:
+        """The password of the user *name*, of which *kept* is encrypted; of one who keeps none
+        another, so that it takes as long. None: it cannot be decrypted here, which is the
+        operator's to mend, and is not said to who asks."""
+        sealed = kept or self._decoy
+        if sealed is None:
+            return ""
+        try:
+            return self._kept.decrypt(sealed)
+        except Refused as refused:
+            _log.error("identity.password-not-decrypted", user=name, why=refused.text)
+            return None
 
     async def _of_http_digest(self, text: str, request: HttpRequest, address: str) -> Identity:
         """Return whose digest of *request* the parameters *text* are.

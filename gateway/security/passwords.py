@@ -137,6 +137,15 @@ class VerifiedPasswords:
         self._known[user] = made = VerifiedPassword(self._digest(password, hashed), until)
         return made
 
+    def note(self, user: str, kept: str, until: float, side: str) -> None:
+        """Note that a password of *user*, of which *kept* is kept, was proved from *side* without
+        being said; as long as it is the same, *sides* before that count, too."""
+        known = self.find(user, "", kept)
+        sides = known.sides if known is not None else set()
+        made = self.remember(user, "", kept, until)
+        made.sides.update(sides)
+        made.note_side(side)
+
     def _digest(self, password: str, hashed: str) -> bytes:
         octets = password.encode()
         # What is too long proves nothing, and need not be hashed.

@@ -17,10 +17,10 @@ _BUMP = text(
     "ON CONFLICT (name) DO UPDATE SET version = versions.version + 1"
 )
 _WRITE = text(
-    'INSERT INTO identities (kind, id, "user", row, kept_by, kept) '
-    "VALUES (:kind, :id, :user, :row, :kept_by, :kept) ON CONFLICT (kind, id) DO UPDATE SET "
-    '"user" = excluded."user", row = excluded.row, kept_by = excluded.kept_by, '
-    "kept = excluded.kept"
+    'INSERT INTO identities (kind, id, "user", born, row, kept_by, kept) '
+    "VALUES (:kind, :id, :user, :born, :row, :kept_by, :kept) ON CONFLICT (kind, id) DO UPDATE SET "
+    '"user" = excluded."user", born = excluded.born, row = excluded.row, '
+    "kept_by = excluded.kept_by, kept = excluded.kept"
 )
 
 
@@ -57,6 +57,7 @@ def write(connection: Connection, one: StoredIdentity) -> None:
         "kind": one.kind.value,
         "id": one.id,
         "user": one.user,
+        "born": one.born,
         "row": one.row,
         "kept_by": one.by,
         "kept": one.at,
@@ -67,14 +68,27 @@ def write(connection: Connection, one: StoredIdentity) -> None:
 
 def remove(connection: Connection, kind: IdentityKind, id_: str) -> bool:
     """Remove one, and with a user its keys. Returns whether there was one."""
+    found = find(connection, kind, id_)
+    if found is None:
+        return False
     is_it = (identities.c.kind == kind.value) & (identities.c.id == id_)
-    gone = connection.execute(delete(identities).where(is_it)).rowcount
-    if gone and kind is IdentityKind.USER:
-        is_key = (identities.c.kind == IdentityKind.KEY.value) & (identities.c.user == id_)
-        connection.execute(delete(identities).where(is_key))
+    connection.execute(delete(identities).where(is_it))
+    if kind is IdentityKind.USER:
+        remove_keys(connection, id_, found.born)
     connection.execute(_BUMP)
-    return bool(gone)
+    return True
+
+
+def remove_keys(connection: Connection, user: str, born: str | None = None) -> None:
+    """Remove the keys of the user called so who was *born* so, None: of all of them. It goes with
+    another change."""
+    is_key = (identities.c.kind == IdentityKind.KEY.value) & (identities.c.user == user)
+    if born is not None:
+        is_key &= identities.c.born == born
+    connection.execute(delete(identities).where(is_key))
 
 
 def _identity(row: Row[Any]) -> StoredIdentity:
-    return StoredIdentity(IdentityKind(row.kind), row.id, row.user, row.row, row.kept_by, row.kept)
+    return StoredIdentity(
+        IdentityKind(row.kind), row.id, row.user, row.born, row.row, row.kept_by, row.kept
+    )

@@ -527,6 +527,7 @@ identities = Table(
     Column("kind", Text, primary_key=True),
     Column("id", Text, primary_key=True),
     Column("user", Text, nullable=False),
+    Column("born", Text, nullable=False),
     Column("row", Text, nullable=False),
     Column("kept_by", Text, nullable=False),
     Column("kept", Float, nullable=False),

@@ -24,6 +24,7 @@ from gateway.observing.request_ids import current_request, request_under_way
 from gateway.security.audit import NO_AUDIT, Audit
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown, shown_in
+from gateway.security.rights import EVERYBODY, NOBODY_IN_PARTICULAR
 from gateway.web.validation import StrictRequest
 
 REQUEST_ID = "X-Request-Id"
@@ -37,7 +38,7 @@ TOLD = (
     "message", "topic", "topics", "reason", "since", "from", "to", "spec", "state", "owner", "who",
     "may", "roles", "tenant", "authority", "channel", "days", "hours", "expires", "hold", "force",
     "lease", "rate", "source", "types", "publish_on", "profile", "mode", "existing", "resource",
-    "actions", "protocol", "allow_http", "limit", "after",
+    "actions", "protocol", "allow_http", "namespaces", "limit", "after",
 )  # fmt: skip
 """Fields of a request that the audit log tells, those first that say most. A new field of a route
 is one of them, or one that the tests name as withheld."""
@@ -204,17 +205,26 @@ def told_fields(fields: Mapping[str, Any]) -> Iterator[str]:
         fields = {**nested, **fields}
     for name in TOLD:
         value = fields.get(name)
-        if isinstance(value, list):
-            told = [_told(one, name) for one in value[:MOST_VALUES]]
-            more = f",... {len(value)}" if len(value) > MOST_VALUES else ""
-            text = ",".join(filter(None, told)) + more
-        else:
-            text = _told(value, name)
+        if isinstance(value, dict):
+            value = [f"{key}={one}" for key, one in value.items()]
+        text = _told_list(value, name) if isinstance(value, list) else _cut(_told(value, name))
         if text:
-            yield f"{name}={_cut(text)}"
+            yield f"{name}={text}"
     for name in SECRETS:
         if fields.get(name) not in (None, ""):
             yield f"{name}={_MASK}"
+
+
+def _told_list(values: list[Any], name: str) -> str:
+    """Values in a line: first those that speak of everybody, which none before them may hide, and
+    how many there are, where not all are told."""
+    ordered = sorted(values, key=lambda one: one not in (EVERYBODY, NOBODY_IN_PARTICULAR))
+    text, told = "", 0
+    for each in filter(None, (_told(one, name) for one in ordered)):
+        if told == MOST_VALUES or (text and len(text) + len(each) > LONGEST_VALUE):
+            break
+        text, told = f"{text},{each}" if text else each, told + 1
+    return text if told == len(values) else f"{text},... {len(values)}"
 
 
 def _told(value: Any, name: str) -> str:

@@ -108,8 +108,10 @@ def route_of(request: Request) -> str:
     """The method and the path of *request*, without what stands in it: at the public listener that
     is a secret."""
     path = request.url.path
-    for name, value in request.path_params.items():
-        path = path.replace(f"/{value}", f"/{{{name}}}")
+    for name, value in reversed(request.path_params.items()):
+        before, slash, behind = path.rpartition(f"/{value}") if value else (path, "", "")
+        if slash:
+            path = f"{before}/{{{name}}}{behind}"
     return f"{request.method} {path[:200]}"
 
 

@@ -1,12 +1,13 @@
 """What the routes of users, keys and rules work with."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, HTTPException
 
 from gateway.identities.stored import StoredIdentities
 from gateway.routes import Dependency
 
+V = TypeVar("V")
 IDENTITIES = Dependency[StoredIdentities | None]()
 
 
@@ -21,6 +22,17 @@ async def known_identities(
     if found is None:
         raise HTTPException(404, "This gateway has no identities: start it with --identities FILE.")
     return found
+
+
+def there(view: V | None) -> V:
+    """What was just kept.
+
+    Raises:
+        HTTPException: 404: somebody has removed it at once.
+    """
+    if view is None:
+        raise HTTPException(404, "It was kept, and somebody has removed it since.")
+    return view
 
 
 Identities = Annotated[StoredIdentities, Depends(known_identities)]

@@ -46,8 +46,7 @@ class KeyPage(BaseModel, extra="forbid"):
 @router.get("")
 async def list_keys(identities: Identities, after: After = "", limit: Limit = PAGE) -> KeyPage:
     """Keys in the order of their ids."""
-    views = sorted(key_views(identities.in_force), key=lambda view: view.id)
-    page, next_ = page_of((one for one in views if one.id > after), limit, lambda view: view.id)
+    page, next_ = page_of(key_views(identities.in_force, after), limit, lambda view: view.id)
     return KeyPage(keys=page, next=next_)
 
 

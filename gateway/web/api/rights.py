@@ -17,10 +17,16 @@ from gateway.security.identities import (
 )
 from gateway.security.rights import Right
 from gateway.web.dependencies import Administrator
-from gateway.web.identities import Identities
+from gateway.web.identities import Identities, there
 from gateway.web.parameters import PAGE, Limit, Prefix, Text, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.views.identities import CheckView, RuleView, rule_view, rule_views
+from gateway.web.views.identities import (
+    CheckView,
+    RuleView,
+    rule_view,
+    rule_views,
+    stored_rule_view,
+)
 
 router = APIRouter(prefix="/rights", tags=["identities"], route_class=JsonRoute)
 
@@ -64,8 +70,7 @@ async def list_rules(
     identities: Identities, after: Annotated[int, Query(ge=0)] = 0, limit: Limit = PAGE
 ) -> RulePage:
     """Rules: those of the file in its order, then those of the store by their age."""
-    views = list(rule_views(identities.in_force))[after:]
-    page, more = page_of(views, limit, lambda view: view.id)
+    page, more = page_of(rule_views(identities.in_force, after), limit, lambda view: view.id)
     return RulePage(rules=page, next=str(after + limit) if more else None)
 
 
@@ -77,7 +82,7 @@ async def add_rule(
     everything."""
     rule = RightsRow(**wanted.model_dump())
     id_ = await identities.add_rule(rule, administrator.owner)
-    return next(one for one in rule_views(identities.in_force) if one.id == id_)
+    return there(stored_rule_view(identities.in_force, id_))
 
 
 @router.get("/check")

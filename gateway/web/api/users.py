@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field, SecretStr
 from gateway.security.identities import Name, TenantName
 from gateway.security.passwords import MAX_LENGTH
 from gateway.web.dependencies import Administrator
-from gateway.web.identities import Identities
+from gateway.web.identities import Identities, there
 from gateway.web.parameters import PAGE, Limit, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.views.identities import UserView, user_views
+from gateway.web.views.identities import UserView, stored_user_view, user_views
 
 router = APIRouter(prefix="/users", tags=["identities"], route_class=JsonRoute)
 
@@ -44,8 +44,8 @@ async def list_users(
     limit: Limit = PAGE,
 ) -> UserPage:
     """Users in the order of their names."""
-    views = sorted(user_views(identities.in_force), key=lambda view: view.name)
-    page, next_ = page_of((one for one in views if one.name > after), limit, lambda view: view.name)
+    views = user_views(identities.in_force, after)
+    page, next_ = page_of(views, limit, lambda view: view.name)
     return UserPage(users=page, next=next_)
 
 
@@ -64,8 +64,7 @@ async def keep_user(
         roles=wanted.roles,
         tenant=wanted.tenant,
     )
-    views = user_views(identities.in_force)
-    return next(one for one in views if one.name == wanted.name)
+    return there(stored_user_view(identities.in_force, wanted.name))
 
 
 @router.delete("/{name:path}", status_code=204)

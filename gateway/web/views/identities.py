@@ -1,14 +1,14 @@
 """Users, API keys and rules: those of the file of identities, and those that the store keeps."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field
 
-from gateway.identities.in_force import IdentitiesInForce, known_of
+from gateway.identities.in_force import ROWS, IdentitiesInForce, known_of
 from gateway.model.moments import moment_of
 from gateway.model.stored_identities import StoredIdentity
 from gateway.security.api_key_hashes import api_key_id
@@ -93,7 +93,9 @@ class _Kept(TypedDict):
 _IN_FILE = _Kept(kept_in=Place.FILE, kept_by=None, kept=None, problem=None)
 
 
-def _in_store(one: StoredIdentity, found: IdentitiesInForce) -> _Kept:
+def _kept(one: StoredIdentity | None, found: IdentitiesInForce) -> _Kept:
+    if one is None:
+        return _IN_FILE
     return _Kept(
         kept_in=Place.STORE,
         kept_by=one.by,
@@ -102,23 +104,35 @@ def _in_store(one: StoredIdentity, found: IdentitiesInForce) -> _Kept:
     )
 
 
-def user_views(found: IdentitiesInForce) -> Iterator[UserView]:
-    """All users: those of the file, then those of the store."""
+def user_views(found: IdentitiesInForce, after: str = "") -> Iterator[UserView]:
+    """The users in the order of their names, behind *after*: each is made when it is asked for."""
     keys = Counter(key.user for key in found.identities.keys)
     certificates = Counter(row.user for row in found.identities.certificates)
-    users = [(user, _IN_FILE) for user in found.file.users]
-    users += [(row, _in_store(one, found)) for one, row in _rows(found, User)]
-    for user, kept in users:
-        yield UserView(
-            name=user.name,
-            proofs=list(_proofs(user, keys, certificates)),
-            password=user.password is not None,
-            keys=keys[user.name],
-            certificates=certificates[user.name],
-            roles=list(user.roles),
-            tenant=user.tenant,
-            **kept,
-        )
+    users = [(user, one) for user, one in _rows(found, User) if user.name > after]
+    for user, one in sorted(users, key=lambda each: each[0].name):
+        yield _user_view(user, keys, certificates, _kept(one, found))
+
+
+def stored_user_view(found: IdentitiesInForce, name: str) -> UserView | None:
+    """The user of the store that is called so; None where there is none."""
+    keys = Counter(key.user for key in found.identities.keys)
+    for user, one in _rows(found, User):
+        if one is not None and user.name == name:
+            return _user_view(user, keys, Counter(), _kept(one, found))
+    return None
+
+
+def _user_view(user: User, keys: Counter[str], certificates: Counter[str], kept: _Kept) -> UserView:
+    return UserView(
+        name=user.name,
+        proofs=list(_proofs(user, keys, certificates)),
+        password=user.password is not None,
+        keys=keys[user.name],
+        certificates=certificates[user.name],
+        roles=list(user.roles),
+        tenant=user.tenant,
+        **kept,
+    )
 
 
 def _proofs(
@@ -134,37 +148,43 @@ def _proofs(
         yield "certificate"
 
 
-def key_views(found: IdentitiesInForce) -> Iterator[KeyView]:
-    """All keys: those of the file, then those of the store."""
-    keys = [(key, _IN_FILE) for key in found.file.keys]
-    keys += [(row, _in_store(one, found)) for one, row in _rows(found, Key)]
-    for key, kept in keys:
-        yield KeyView(
-            id=api_key_id(key.hash),
-            user=key.user,
-            may=list(key.may) if key.may is not None else None,
-            expires=key.expires,
-            state="expired" if is_expired(key.expires) else "valid",
-            expired=is_expired(key.expires),
-            **kept,
-        )
+def key_views(found: IdentitiesInForce, after: str = "") -> Iterator[KeyView]:
+    """The keys in the order of their ids, behind *after*: each is made when it is asked for."""
+    keys = [(api_key_id(key.hash), key, one) for key, one in _rows(found, Key)]
+    for id_, key, one in sorted(keys, key=lambda each: each[0]):
+        if id_ > after:
+            yield KeyView(
+                id=id_,
+                user=key.user,
+                may=list(key.may) if key.may is not None else None,
+                expires=key.expires,
+                state="expired" if is_expired(key.expires) else "valid",
+                expired=is_expired(key.expires),
+                **_kept(one, found),
+            )
 
 
-def rule_views(found: IdentitiesInForce) -> Iterator[RuleView]:
-    """All rules: those of the file, then those of the store."""
-    for number, rule in enumerate(found.file.rights, start=1):
-        yield _rule_view(f"file-{number}", rule, _IN_FILE)
-    for one, row in _rows(found, RightsRow):
-        yield _rule_view(one.id, row, _in_store(one, found))
+def rule_views(found: IdentitiesInForce, after: int = 0) -> Iterator[RuleView]:
+    """The rules: those of the file in its order, then those of the store by their age, behind so
+    many; each is made when it is asked for."""
+    for number, (rule, one) in enumerate(_rows(found, RightsRow), start=1):
+        if number > after:
+            id_ = one.id if one is not None else f"file-{number}"
+            yield _rule_view(id_, rule, _kept(one, found))
+
+
+def stored_rule_view(found: IdentitiesInForce, rule_id: str) -> RuleView | None:
+    """The rule of the store with an id; None where there is none."""
+    for rule, one in _rows(found, RightsRow):
+        if one is not None and one.id == rule_id:
+            return _rule_view(rule_id, rule, _kept(one, found))
+    return None
 
 
 def rule_view(found: IdentitiesInForce, number: int) -> RuleView:
     """The rule in force that has a *number*."""
-    rule = found.identities.rights[number - 1]
-    one = found.stored_rule(number)
-    if one is None:
-        return _rule_view(f"file-{number}", rule, _IN_FILE)
-    return _rule_view(one.id, rule, _in_store(one, found))
+    rule, one = found.identities.rights[number - 1], found.stored_rule(number)
+    return _rule_view(one.id if one is not None else f"file-{number}", rule, _kept(one, found))
 
 
 def _rule_view(rule_id: str, rule: RightsRow, kept: _Kept) -> RuleView:
@@ -183,9 +203,17 @@ def _rule_view(rule_id: str, rule: RightsRow, kept: _Kept) -> RuleView:
 R = TypeVar("R", User, Key, RightsRow)
 
 
-def _rows(found: IdentitiesInForce, kind: type[R]) -> Iterator[tuple[StoredIdentity, R]]:
-    """What the store keeps of a *kind*."""
+def _rows(found: IdentitiesInForce, kind: type[R]) -> Iterator[tuple[R, StoredIdentity | None]]:
+    """What there is of a *kind*: of the file, then what the store keeps."""
+    of_file: Mapping[type, Sequence[Any]] = {
+        User: found.file.users,
+        Key: found.file.keys,
+        RightsRow: found.file.rights,
+    }
+    for row in of_file[kind]:
+        yield row, None
     for one in found.stored:
-        row = known_of(one)
-        if isinstance(row, kind):
-            yield one, row
+        if ROWS[one.kind] is kind:
+            row = found.rows.get(one) or known_of(one)
+            if isinstance(row, kind):
+                yield row, one

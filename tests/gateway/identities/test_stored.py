@@ -33,11 +33,12 @@ from gateway.security.identities import (
     load_identities,
     parse_identities,
 )
-from gateway.store import Store, identities
+from gateway.store import Store, StoreUnavailable, identities
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.stores import on_each_store
+from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
 ADA = "user:ada"
@@ -204,9 +205,65 @@ async def test_the_file_comes_first(store_url: str, tmp_path: Path) -> None:
         assert not found.in_force.unusable
 
 
+async def test_a_key_is_of_the_user_for_whom_it_was_made(store_url: str, tmp_path: Path) -> None:
+    """Not of another one who is called so: in the file, in another tenant, or later."""
+    file = file_of(tmp_path, TENANT)
+    plain = file.read_text()
+    async with opened(store_url, file) as found:
+
+        async def counts(key: str, text: str) -> bool:
+            file.write_text(text)
+            found._file.identities = load_identities(file)
+            await found.follow_file()
+            return hash_api_key(key) in found.in_force.identities.key_of_hash
+
+        await found.keep_user("mole", ADA, tenant="acme")
+        stored, _ = await found.add_key("mole", ADA)
+        assert await counts(stored, plain)
+        assert not await counts(stored, plain + PORT), "the file has another mole"
+        in_file, _ = await found.add_key("mole", ADA)
+        assert await counts(in_file, plain + PORT)
+        other = PORT.replace('"mole"', '"mole"\ntenant = "acme"', 1)
+        assert not await counts(in_file, plain + other), "in another tenant"
+        await found.remove_user("mole")  # That of the store, behind the file's.
+        assert await counts(in_file, plain + PORT)
+        assert not await counts(stored, plain + PORT)
+        with pytest.raises(Refused, match="file of identities"):
+            await found.remove_user("mole")
+        assert not await counts(in_file, plain)
+        await found.keep_user("mole", ADA)
+        assert not await counts(in_file, plain), "it was the file's"
+
+
+async def test_a_change_is_in_force_though_it_could_not_be_read(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes away just behind the commit: it is looked at again."""
+    async with opened(store_url, file_of(tmp_path)) as found:
+        found._shared = False
+        await found.keep_user("maria", ADA)
+        key, key_id = await found.add_key("maria", ADA)
+        read = identities.version
+
+        def gone(_: object) -> int:
+            monkeypatch.setattr(identities, "version", read)
+            raise StoreUnavailable
+
+        monkeypatch.setattr(identities, "version", gone)
+        with pytest.raises(StoreUnavailable):
+            await found.remove_key(key_id)
+        running_ = asyncio.create_task(found.run())
+        try:
+            await until(lambda: hash_api_key(key) not in found.in_force.identities.key_of_hash)
+        finally:
+            running_.cancel()
+
+
 async def test_what_a_newer_gateway_has_kept_stops_nobody(store_url: str, tmp_path: Path) -> None:
     async with opened(store_url, file_of(tmp_path)) as found:
-        row = StoredIdentity(IdentityKind.USER, "eve", "", '{"name": "eve", "new": 1}', ADA, 1.0)
+        row = StoredIdentity(
+            IdentityKind.USER, "eve", "", "", '{"name": "eve", "new": 1}', ADA, 1.0
+        )
         await found._store.submit(lambda connection: identities.write(connection, row))
         await found.add_rule(rule("user:maria"), ADA)
         assert "another version" in str(found.in_force.problem_of(row))
@@ -215,6 +272,13 @@ async def test_what_a_newer_gateway_has_kept_stops_nobody(store_url: str, tmp_pa
             await found.keep_user("eve", ADA, roles=["a"])
         await found.remove_user("eve")
         assert not found.in_force.unusable
+
+
+def born(kind: IdentityKind, row: User | Key | RightsRow) -> tuple[str, str]:
+    """The columns ``user`` and ``born``: keys are of users of the store."""
+    if kind is IdentityKind.KEY and isinstance(row, Key):
+        return row.user, "store"
+    return "", "store" if kind is IdentityKind.USER else ""
 
 
 NAMES = st.sampled_from(["ann", "bob", "eve"])
@@ -242,7 +306,8 @@ def test_what_is_in_force_together_is_valid(
     ]
     rows += [(IdentityKind.RULE, str(number), rule(one)) for number, one in enumerate(who)]
     stored = [
-        StoredIdentity(kind, id_, "", row.model_dump_json(), ADA, 1.0) for kind, id_, row in rows
+        StoredIdentity(kind, id_, *born(kind, row), row.model_dump_json(), ADA, 1.0)
+        for kind, id_, row in rows
     ]
     found = put_in_force(file, stored)
     whole = found.identities

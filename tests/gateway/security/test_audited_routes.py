@@ -80,7 +80,7 @@ async def change_in_public(run: Running, key: str) -> Mapping[tuple[str, str], t
 QUESTIONS = {("POST", "/api/v1/subscriptions/{id}/explain")}
 """Routes of the administration that change nothing."""
 WITHHELD = {
-    "payload", "namespaces", "xpath", "example", "protocolsettings", "filters", "tdn_authorization",
+    "payload", "xpath", "example", "protocolsettings", "filters", "tdn_authorization",
     "tdn_request", "digest", "allow_basic", "negotiate", "silence", "binding", "assurance",
     "order_key",
 }  # fmt: skip

@@ -509,6 +509,42 @@ async def test_who_guesses_waits(tmp_path: Path, user: str) -> None:
         assert authentication_of(run).failed["digest"] == 10
 
 
+async def test_a_stranger_keeps_no_device_out(tmp_path: Path) -> None:
+    """Where a right digest came from, it is taken whoever guesses elsewhere; who guesses there
+    waits, too."""
+    file = make_file(tmp_path)
+    async with running(tmp_path / "data", identities=file) as run:
+
+        async def send(password: str, source: str) -> int:
+            header = Signed(nonces_of(file).make(time.time()), password=password).header()
+            return (await publish(run, header, source=source)).status
+
+        assert await send(PASSWORD, "127.0.0.1") == 202
+        assert {await send("wrong", "127.0.0.7") for _ in range(12)} == {401, 429}
+        assert await send(PASSWORD, "127.0.0.9") == 429
+        assert await send(PASSWORD, "127.0.0.1") == 202
+        assert {await send("wrong", "127.0.0.1") for _ in range(12)} == {401, 429}
+        assert await send(PASSWORD, "127.0.0.1") == 429
+
+
+async def test_a_password_that_another_key_encrypted(tmp_path: Path) -> None:
+    """It proves nobody, and who asks is told what everybody is who is wrong."""
+    file = make_file(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    users = file.read_text()
+    make_file(other)
+    key_file(file).write_bytes(key_file(other / file.name).read_bytes())
+    assert file.read_text() == users
+    async with running(tmp_path / "data", identities=file) as run:
+        for user, source in (("camera", "127.0.0.3"), ("nobody", "127.0.0.4")):
+            header = Signed(nonces_of(file).make(time.time()), user).header()
+            answers = [await publish(run, header, source=source) for _ in range(11)]
+            assert [one.status for one in answers] == [401] * 10 + [429]
+            assert b"The user or the password is wrong." in answers[0].body
+        assert any(one["event"] == "identity.password-not-decrypted" for one in run.logs)
+
+
 async def test_whoever_is_guessed_costs_as_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

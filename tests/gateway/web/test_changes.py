@@ -264,3 +264,16 @@ def test_any_fields_are_told_in_a_line(fields: dict[str, Any]) -> None:
     told = list(told_fields(fields))
     assert all(len(one) < LONGEST_WHAT for one in told)
     assert all(one.isprintable() or not one.isascii() for one in told)
+
+
+def test_whoever_gets_a_right_is_told() -> None:
+    """However long the names before it are."""
+    for who in ("everybody", "anonymous"):
+        fields = {"who": [f"role:{'x' * 90}", *("role:y" for _ in range(30)), who], "may": ["read"]}
+        [told, may] = told_fields(fields)
+        assert (
+            told.startswith(f"who={who},role:x") and told.endswith(",... 32") and may == "may=read"
+        )
+    assert list(told_fields({"topics": ["w:a"], "namespaces": {"w": "urn:w"}})) == [
+        "topics=w:a", 'namespaces="w=urn:w"'
+    ]  # fmt: skip

@@ -16,6 +16,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), primary_key=True),
         sa.Column("id", sa.Text(), primary_key=True),
         sa.Column("user", sa.Text(), nullable=False),
+        sa.Column("born", sa.Text(), nullable=False),
         sa.Column("row", sa.Text(), nullable=False),
         sa.Column("kept_by", sa.Text(), nullable=False),
         sa.Column("kept", sa.Float(), nullable=False),
