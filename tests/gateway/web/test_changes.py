@@ -271,9 +271,7 @@ def test_whoever_gets_a_right_is_told() -> None:
     for who in ("everybody", "anonymous"):
         fields = {"who": [f"role:{'x' * 90}", *("role:y" for _ in range(30)), who], "may": ["read"]}
         [told, may] = told_fields(fields)
-        assert (
-            told.startswith(f"who={who},role:x") and told.endswith(",... 32") and may == "may=read"
-        )
+        assert (told, may) == (f"who={who},... 32", "may=read")
     assert list(told_fields({"topics": ["w:a"], "namespaces": {"w": "urn:w"}})) == [
         "topics=w:a", 'namespaces="w=urn:w"'
     ]  # fmt: skip
