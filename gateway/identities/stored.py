@@ -160,10 +160,11 @@ class StoredIdentities:
             StoreUnavailable: It was not removed.
         """
         in_file = name in self._file.identities.user_of_name
-        missing = Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {name}.")
-        if in_file:  # The store may have one, too, that is set aside.
-            missing = Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
-        await self._remove(IdentityKind.USER, name, missing)
+        if await self._remove(IdentityKind.USER, name):
+            return
+        if in_file:  # The store might have had one, too, that is set aside.
+            raise Refused(Reason.NOT_ALLOWED, _in_file(f"The user {name}"))
+        raise Refused(Reason.RESOURCE_UNKNOWN, f"There is no user {name}.")
 
     async def add_key(
         self,
@@ -239,8 +240,8 @@ class StoredIdentities:
             StoreUnavailable: It was not removed.
         """
         self._check_key(key_id)
-        missing = Refused(Reason.RESOURCE_UNKNOWN, f"There is no key {key_id}.")
-        await self._remove(IdentityKind.KEY, key_id, missing)
+        if not await self._remove(IdentityKind.KEY, key_id):
+            raise Refused(Reason.RESOURCE_UNKNOWN, f"There is no key {key_id}.")
 
     async def add_rule(self, rule: RightsRow, by: str) -> str:
         """Add a *rule*, and return its id.
@@ -267,16 +268,17 @@ class StoredIdentities:
             Refused: The store keeps none with this id.
             StoreUnavailable: It was not removed.
         """
-        text = f"The store has no rule {rule_id}; those of the file are changed there."
-        await self._remove(IdentityKind.RULE, rule_id, Refused(Reason.RESOURCE_UNKNOWN, text))
+        if not await self._remove(IdentityKind.RULE, rule_id):
+            text = f"The store has no rule {rule_id}; those of the file are changed there."
+            raise Refused(Reason.RESOURCE_UNKNOWN, text)
 
     def _check_key(self, key_id: str) -> None:
         if any(api_key_id(key.hash) == key_id for key in self._file.identities.keys):
             raise Refused(Reason.NOT_ALLOWED, _in_file(f"The key {key_id}"))
 
-    async def _remove(self, kind: IdentityKind, id_: str, missing: Refused) -> None:
-        if not await self._change(partial(rows.remove, kind=kind, id_=id_)):
-            raise missing
+    async def _remove(self, kind: IdentityKind, id_: str) -> bool:
+        """Remove something; whether it was there."""
+        return await self._change(partial(rows.remove, kind=kind, id_=id_))
 
     async def _change(self, operation: Callable[[Connection], T]) -> T:
         """Change the store by *operation*, and go by that."""
